@@ -1,0 +1,128 @@
+"""The process between us and the private broker: when we are gone, so is the broker.
+
+A broker left behind by a killed test run would hold memory, ports and files for ever, and a process
+killed with SIGKILL can't clean up after itself. So the broker's two processes are children of this
+small one, whose standard input is a pipe that only we hold open. It runs as a program of its own
+(standard library alone, in a session of its own) and never inside ours.
+
+What it understands on standard input: `T` ends the node in good order, `K` kills it, and both leave
+the folder for a later start. The end of the input means that our process died or gave up: everything
+is killed and the folder removed.
+"""
+
+import ctypes
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from typing import Final
+
+LOOK_EVERY_S: Final = 0.1
+REAP_LIMIT_S: Final = 3.0
+TERMINATE: Final = b"T"
+KILL: Final = b"K"
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+
+
+def _prctl(option: int, value: int) -> None:
+    """A Linux-only second line of defence; elsewhere the pipe alone does it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _die_with_guard() -> None:
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _spawn(command: list[str]) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+        # Safe here: this process has one thread.
+        preexec_fn=_die_with_guard,  # noqa: PLW1509
+    )
+
+
+def _kill_group(process: "subprocess.Popen[bytes]") -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _terminate(process: "subprocess.Popen[bytes]", grace_s: float) -> bool:
+    """End the node in good order; False where our own process went away meanwhile."""
+    process.terminate()
+    deadline = time.monotonic() + grace_s
+    while process.poll() is None and time.monotonic() < deadline:
+        readable, _, _ = select.select([0], [], [], LOOK_EVERY_S)
+        if readable:
+            word = os.read(0, 1)
+            if word != TERMINATE:
+                return bool(word)
+    return True
+
+
+def _reap() -> None:
+    """Wait for the helpers of the node, which end by themselves once it is gone."""
+    deadline = time.monotonic() + REAP_LIMIT_S
+    while time.monotonic() < deadline:
+        try:
+            pid, _ = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            time.sleep(0.01)
+
+
+def guard(epmd: list[str], node: list[str], folder: str, grace_s: float) -> int:
+    """Run both until told to stop, the node ends, or the process that started us is gone."""
+    parent = os.getppid()
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    keep_folder = False
+    mapper = _spawn(epmd)
+    try:
+        server = _spawn(node)
+        try:
+            while True:
+                readable, _, _ = select.select([0], [], [], LOOK_EVERY_S)
+                if readable:
+                    word = os.read(0, 1)
+                    keep_folder = word == KILL or (
+                        word == TERMINATE and _terminate(server, grace_s)
+                    )
+                    return 0
+                # A fork of our process may hold the pipe open after the process itself is gone.
+                if os.getppid() != parent:
+                    return 0
+                if server.poll() is not None:
+                    keep_folder = True
+                    return 1
+        finally:
+            _kill_group(server)
+    finally:
+        _kill_group(mapper)
+        _reap()
+        if not keep_folder:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _quit(_signal: int, _frame: object) -> None:
+    sys.exit(0)
+
+
+def main() -> int:
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, _quit)
+    task = json.loads(sys.argv[1])
+    return guard(task["epmd"], task["node"], task["folder"], task["grace_s"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

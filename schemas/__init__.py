@@ -1,0 +1,69 @@
+"""Every message on the wire, its limits and codec, and the topology of the broker as data."""
+
+from .codec import CONTENT_TYPE, Message, decode, encode, peek
+from .control import CancelJob
+from .dead_letters import DeadLetter, Origin
+from .errors import InvalidMessage, SluiceError
+from .events import Accepted, Delta, Finished, Interrupted, JobEvent
+from .ids import content_id, new_id
+from .jobs import ChatMessage, GenerationJob, Lane
+from .lineage import AttemptRecord, FinishReason, Lineage, SegmentRecord
+from .reasons import Reason
+from .results import (
+    Cancelled,
+    Completed,
+    Expired,
+    Failed,
+    GenerationResult,
+    Outcome,
+    Rejected,
+    Timings,
+    Usage,
+)
+from .sampling import Sampling, StructuredOutput
+from .topology import Names, Topology, reply, topology
+from .version import SCHEMA_VERSION
+
+__all__ = [
+    "CONTENT_TYPE",
+    "SCHEMA_VERSION",
+    "Accepted",
+    "AttemptRecord",
+    "CancelJob",
+    "Cancelled",
+    "ChatMessage",
+    "Completed",
+    "DeadLetter",
+    "Delta",
+    "Expired",
+    "Failed",
+    "FinishReason",
+    "Finished",
+    "GenerationJob",
+    "GenerationResult",
+    "Interrupted",
+    "InvalidMessage",
+    "JobEvent",
+    "Lane",
+    "Lineage",
+    "Message",
+    "Names",
+    "Origin",
+    "Outcome",
+    "Reason",
+    "Rejected",
+    "Sampling",
+    "SegmentRecord",
+    "SluiceError",
+    "StructuredOutput",
+    "Timings",
+    "Topology",
+    "Usage",
+    "content_id",
+    "decode",
+    "encode",
+    "new_id",
+    "peek",
+    "reply",
+    "topology",
+]

@@ -1,0 +1,51 @@
+"""The dead letter: a job that could not be done, with everything needed to see why."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from .ids import new_id
+from .jobs import GenerationJob
+from .reasons import Reason
+from .results import GenerationResult
+from .version import SchemaVersion, this_version
+
+Stage = Literal["decode", "admit", "generate", "deliver"]
+
+
+class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a message was when it died, and the AMQP properties it came with."""
+
+    stage: Stage
+    worker: str
+    queue: str
+    routing_key: str | None = None
+    message_id: str | None = None
+    correlation_id: str | None = None
+    redelivered: bool = False
+
+
+class DeadLetter(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="dead_letter"
+):
+    """Why a job died. It carries the job, or, where that can't be read, the body as it came.
+
+    `raw_body` is base64 in JSON and holds at most the limit of a job's body; where
+    `raw_body_bytes` says that there was more, the broker keeps the whole body as a dead letter
+    of its own right behind this one.
+    """
+
+    schema_version: SchemaVersion = this_version()
+    id: str = field(default_factory=new_id)
+    job_id: str | None = None
+    reason: Reason
+    field: str | None = None
+    detail: str
+    at: datetime
+    origin: Origin
+    job: GenerationJob | None = None
+    raw_body: bytes | None = None
+    raw_body_bytes: int | None = None
+    result: GenerationResult | None = None
+    evidence: dict[str, Any] = {}

@@ -1,0 +1,58 @@
+"""Events: what happens to a job, as it happens. Best effort; the result is the truth."""
+
+from datetime import datetime
+from typing import Literal
+
+from msgspec import Struct
+
+from .jobs import JobId
+from .results import Outcome
+from .version import SchemaVersion, this_version
+
+
+class Accepted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="accepted"):
+    """A worker has started an attempt."""
+
+
+class Delta(Struct, frozen=True, kw_only=True, tag_field="kind", tag="delta"):
+    """A piece of text that won't be taken back.
+
+    `offset` is where the piece begins in the whole text, in characters: a consumer that sees a
+    gap has missed an event.
+    """
+
+    offset: int
+    text: str
+    channel: Literal["content", "reasoning"] = "content"
+
+
+class Interrupted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="interrupted"):
+    """The attempt was handed back to the queue, unspent; another worker will start it anew."""
+
+    detail: str
+
+
+class Finished(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finished"):
+    """The outcome is settled and its result published."""
+
+    outcome: Outcome
+
+
+Happening = Accepted | Delta | Interrupted | Finished
+
+
+class JobEvent(Struct, frozen=True, kw_only=True, tag_field="type", tag="job_event"):
+    """One thing that happened to a job. `seq` counts up from 0 within one run of an attempt."""
+
+    schema_version: SchemaVersion = this_version()
+    job_id: JobId
+    attempt: int
+    seq: int
+    at: datetime
+    worker: str
+    event: Happening
+
+    @property
+    def kind(self) -> str:
+        """The event's tag: a word of the routing key."""
+        return str(self.event.__struct_config__.tag)

@@ -1,0 +1,121 @@
+"""The job: what a backend asks for."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+from .checks import require_clean, require_json
+from .errors import InvalidMessage
+from .ids import new_id
+from .limits import (
+    MAX_ATTEMPTS,
+    MAX_ID_CHARS,
+    MAX_MESSAGES,
+    MAX_METADATA_BYTES,
+    MAX_PROMPT_CHARS,
+    MAX_PROMPT_TOKENS,
+)
+from .lineage import Lineage
+from .reasons import Reason
+from .sampling import Sampling, TokenId
+from .version import SchemaVersion, this_version
+
+# No dots: ids and reply keys are words of routing keys. No controls: they are printed on terminals.
+JobId = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9_:-]*\Z",
+        min_length=1,
+        max_length=MAX_ID_CHARS,
+        description="a UUIDv7, a ULID, or an idempotency key of the caller's",
+    ),
+]
+ReplyKey = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:-]*\Z", min_length=1, max_length=MAX_ID_CHARS)
+]
+ProfileName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]*\Z", max_length=64)]
+Timestamp = Annotated[datetime, Meta(tz=True)]
+Lane = Literal["interactive", "batch"]
+Traceparent = Annotated[
+    str,
+    Meta(
+        pattern=r"^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}\Z",
+        description="W3C trace context",
+    ),
+]
+PromptText = Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
+
+
+class ChatMessage(Struct, frozen=True, kw_only=True):
+    """One turn of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: PromptText
+
+    def __post_init__(self) -> None:
+        require_clean("content", [self.content])
+
+
+class GenerationJob(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="generation_job"
+):
+    """One text to generate.
+
+    Exactly one of `prompt` (the user's words, put through the model's chat template),
+    `messages` (a conversation, through the same template) and `prompt_token_ids` (used as they
+    are) says what from.
+    """
+
+    schema_version: SchemaVersion = this_version()
+    id: JobId = field(default_factory=new_id)
+    prompt: PromptText | None = None
+    messages: Annotated[tuple[ChatMessage, ...], Meta(max_length=MAX_MESSAGES)] | None = None
+    prompt_token_ids: Annotated[tuple[TokenId, ...], Meta(max_length=MAX_PROMPT_TOKENS)] | None = (
+        None
+    )
+    sampling: Sampling = Sampling()
+    profile: ProfileName = "chat"
+    gates: dict[str, Any] = {}
+    checks: Literal["off", "observe", "block"] = "off"
+    lane: Lane = "interactive"
+    max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)] = 3
+    deadline: Timestamp | None = None
+    stream: bool = False
+    reply_to: ReplyKey = "default"
+    traceparent: Traceparent | None = None
+    metadata: dict[str, Any] = {}
+    # Written by the system as the job travels; a publisher leaves them alone.
+    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)] = 1
+    enqueued_at: Timestamp | None = None
+    lineage: Lineage = Lineage()
+
+    def __post_init__(self) -> None:
+        given = [self.prompt, self.messages, self.prompt_token_ids]
+        if sum(source is not None for source in given) != 1:
+            raise InvalidMessage(
+                Reason.MISSING_FIELD
+                if not any(s is not None for s in given)
+                else Reason.INVALID_FIELD,
+                "prompt",
+                "set exactly one of prompt, messages, prompt_token_ids",
+            )
+        if self.is_empty():
+            raise InvalidMessage(Reason.EMPTY_PROMPT, "prompt", "there is nothing to answer")
+        require_clean("prompt", [self.prompt or ""])
+        if self.attempt > self.max_attempts:
+            raise InvalidMessage(
+                Reason.INVALID_FIELD,
+                "attempt",
+                f"{self.attempt} is more than max_attempts {self.max_attempts}",
+            )
+        require_json("metadata", self.metadata, max_bytes=MAX_METADATA_BYTES)
+        require_json("gates", self.gates, max_bytes=MAX_METADATA_BYTES)
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing but white space to answer."""
+        if self.prompt is not None:
+            return not self.prompt.strip()
+        if self.messages is not None:
+            return not any(message.content.strip() for message in self.messages)
+        return not self.prompt_token_ids

@@ -1,0 +1,29 @@
+"""Limits of the wire, checked when a message is decoded. One place, so that docs can quote it."""
+
+from typing import Final
+
+MIB: Final = 1024 * 1024
+
+# RabbitMQ takes 128 MiB before 4.0 and 16 MiB after; brokers of quorum queues want far less.
+MAX_JOB_BYTES: Final = 1 * MIB
+# Results and dead letters carry a job, or its raw body in base64, with the story around it.
+MAX_OUTCOME_BYTES: Final = 4 * MIB
+# Headers must fit one AMQP frame (128 KiB by default), or the broker closes the connection.
+MAX_HEADER_BYTES: Final = 4096
+
+MAX_ID_CHARS: Final = 128
+MAX_PROMPT_CHARS: Final = 500_000
+MAX_PROMPT_TOKENS: Final = 150_000
+MAX_MESSAGES: Final = 1_000
+MAX_OUTPUT_TOKENS: Final = 131_072
+MAX_STOP_STRINGS: Final = 16
+MAX_STOP_CHARS: Final = 256
+MAX_BAD_WORDS: Final = 256
+MAX_LOGIT_BIAS: Final = 1_024
+MAX_TOKEN_ID: Final = 2**31 - 1
+MAX_SEED: Final = 2**63 - 1
+MAX_ATTEMPTS: Final = 10
+MAX_NESTING: Final = 32
+MAX_METADATA_BYTES: Final = 16 * 1024
+MAX_SCHEMA_BYTES: Final = 64 * 1024
+MAX_CHOICES: Final = 256

@@ -1,0 +1,86 @@
+"""The result: what comes back for a job, whatever became of it."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from .jobs import JobId
+from .lineage import FinishReason, Lineage
+from .reasons import Reason
+from .version import SchemaVersion, this_version
+
+
+class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed"):
+    """The text was generated and accepted."""
+
+
+class Rejected(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rejected"):
+    """The job, or every text made for it, was refused; a dead letter has the details."""
+
+    reason: Reason
+    detail: str
+    field: str | None = None
+
+
+class Cancelled(Struct, frozen=True, kw_only=True, tag_field="kind", tag="cancelled"):
+    """The publisher, or an operator, called the job off."""
+
+
+class Expired(Struct, frozen=True, kw_only=True, tag_field="kind", tag="expired"):
+    """The deadline passed before the job was done."""
+
+    deadline: datetime
+
+
+class Failed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="failed"):
+    """The system, not the job, was at fault."""
+
+    reason: Reason
+    detail: str
+
+
+Outcome = Completed | Rejected | Cancelled | Expired | Failed
+
+
+class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens spent, over all attempts and segments that led to this result."""
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+
+
+class Timings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Seconds: `queued_s` from publishing to delivery, `engine_s` from admission to last token."""
+
+    queued_s: float | None = None
+    first_token_s: float | None = None
+    engine_s: float = 0.0
+
+
+class GenerationResult(
+    Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="generation_result"
+):
+    """The outcome of a job. `(job_id, attempt)` marks duplicates of the same outcome."""
+
+    schema_version: SchemaVersion = this_version()
+    job_id: JobId
+    attempt: int
+    outcome: Outcome
+    text: str = ""
+    reasoning: str | None = None
+    finish_reason: FinishReason | None = None
+    usage: Usage = Usage()
+    timings: Timings = Timings()
+    lineage: Lineage = Lineage()
+    model: str | None = None
+    worker: str | None = None
+    finished_at: datetime
+    metadata: dict[str, Any] = {}
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a text that was accepted."""
+        return isinstance(self.outcome, Completed)

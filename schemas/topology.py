@@ -1,0 +1,225 @@
+"""Exchanges, queues and bindings, as data.
+
+Why it is so: every queue is a quorum queue with an explicit delivery limit, because defaults differ
+between broker versions. Work queues dead-letter only to the terminal exchange, never to the retry
+path: the broker drops a message that comes round a dead-letter cycle, without a word. A retry is a
+fresh publish by a worker, with one delayed hop. Tunables are queue arguments, so the names carry
+a version: a change of arguments is a new version of the names.
+"""
+
+from typing import Final, Literal, get_args
+
+from msgspec import Struct
+
+from .jobs import Lane
+
+LANES: Final[tuple[Lane, ...]] = get_args(Lane)
+DEFAULT_NAMESPACE: Final = "sluice.v1"
+
+# Retry rungs: a message waits that long, then goes back to where its routing key says. Seconds.
+RUNGS: Final[dict[str, int]] = {"5s": 5, "30s": 30, "2m": 120, "10m": 600}
+
+DELIVERY_LIMIT: Final = 5
+# "Unlimited" is said as a large number: 3.x reads -1 as 0, and each look of an operator counts.
+DEAD_DELIVERY_LIMIT: Final = 1_000_000
+MAX_QUEUE_LENGTH: Final = 1_000_000
+PRIVATE_REPLY_EXPIRES_MS: Final = 30 * 60 * 1000
+
+ExchangeKind = Literal["direct", "topic", "fanout", "headers"]
+Argument = str | int | bool
+
+
+class Exchange(Struct, frozen=True):
+    """A durable exchange."""
+
+    name: str
+    kind: ExchangeKind
+
+
+class Queue(Struct, frozen=True):
+    """A durable queue with its `x-` arguments."""
+
+    name: str
+    arguments: dict[str, Argument]
+
+
+class Binding(Struct, frozen=True):
+    """From an exchange to a queue. `arguments` only for a headers exchange."""
+
+    exchange: str
+    queue: str
+    routing_key: str = ""
+    arguments: dict[str, Argument] = {}
+
+
+class Names(Struct, frozen=True):
+    """Every name on the broker, under one namespace."""
+
+    namespace: str = DEFAULT_NAMESPACE
+
+    @property
+    def jobs(self) -> str:
+        """Direct exchange for work: jobs by lane, and checks."""
+        return self.namespace
+
+    @property
+    def retry(self) -> str:
+        """Headers exchange: the header `rung` picks the wait, the routing key where to after."""
+        return f"{self.namespace}.retry"
+
+    @property
+    def results(self) -> str:
+        """Direct exchange for results: the routing key is the job's `reply_to`."""
+        return f"{self.namespace}.results"
+
+    @property
+    def events(self) -> str:
+        """Topic exchange for events: `<reply_to>.<job id>.<kind>`."""
+        return f"{self.namespace}.events"
+
+    @property
+    def control(self) -> str:
+        """Fanout exchange: every worker hears it on a queue of its own."""
+        return f"{self.namespace}.control"
+
+    @property
+    def dlx(self) -> str:
+        """Fanout exchange, terminal: whatever comes here stays in the dead queue."""
+        return f"{self.namespace}.dlx"
+
+    @property
+    def dead(self) -> str:
+        """The queue of dead letters."""
+        return f"{self.namespace}.dead"
+
+    @property
+    def checks(self) -> str:
+        """The queue of candidates that wait for a heavy check."""
+        return f"{self.namespace}.checks"
+
+    def jobs_key(self, lane: Lane) -> str:
+        """Routing key of a lane."""
+        return f"jobs.{lane}"
+
+    def jobs_queue(self, lane: Lane) -> str:
+        """Queue of a lane."""
+        return f"{self.namespace}.jobs.{lane}"
+
+    def retry_queue(self, rung: str) -> str:
+        """Queue of a retry rung."""
+        return f"{self.namespace}.retry.{rung}"
+
+    def results_queue(self, reply_to: str) -> str:
+        """Queue of a backend's results."""
+        return f"{self.namespace}.results.{reply_to}"
+
+    def event_key(self, reply_to: str, job_id: str, kind: str) -> str:
+        """Routing key of an event. Neither part can hold a dot: their patterns forbid it."""
+        return f"{reply_to}.{job_id}.{kind}"
+
+
+class Topology(Struct, frozen=True):
+    """What must stand on the broker, each tuple in an order that is safe to declare in."""
+
+    names: Names
+    exchanges: tuple[Exchange, ...]
+    queues: tuple[Queue, ...]
+    bindings: tuple[Binding, ...]
+
+
+def topology(namespace: str = DEFAULT_NAMESPACE) -> Topology:
+    """The whole topology under a namespace. The dead end comes first: nothing may die before it."""
+    names = Names(namespace)
+    rungs = [
+        (
+            _rung(names, rung, wait_s),
+            Binding(names.retry, names.retry_queue(rung), "", {"x-match": "all", "rung": rung}),
+        )
+        for rung, wait_s in RUNGS.items()
+    ]
+    work = [(_work(names, names.jobs_queue(lane)), names.jobs_key(lane)) for lane in LANES] + [
+        (_work(names, names.checks), "checks")
+    ]
+    reply_queue, reply_binding = reply(names, "default")
+    return Topology(
+        names=names,
+        exchanges=(
+            Exchange(names.dlx, "fanout"),
+            Exchange(names.jobs, "direct"),
+            Exchange(names.retry, "headers"),
+            Exchange(names.results, "direct"),
+            Exchange(names.events, "topic"),
+            Exchange(names.control, "fanout"),
+        ),
+        queues=(
+            _dead(names),
+            *(queue for queue, _ in work),
+            *(queue for queue, _ in rungs),
+            reply_queue,
+        ),
+        bindings=(
+            Binding(names.dlx, names.dead),
+            *(Binding(names.jobs, queue.name, key) for queue, key in work),
+            *(binding for _, binding in rungs),
+            reply_binding,
+        ),
+    )
+
+
+def reply(names: Names, reply_to: str, *, private: bool = False) -> tuple[Queue, Binding]:
+    """A backend's own queue of results.
+
+    A private one is durable too, so that it outlives a reconnect or a restart of the broker; it
+    goes away by itself when nobody has used it for half an hour.
+    """
+    arguments: dict[str, Argument] = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": DEAD_DELIVERY_LIMIT,
+        "x-max-length": MAX_QUEUE_LENGTH,
+        "x-overflow": "reject-publish",
+    }
+    if private:
+        arguments["x-expires"] = PRIVATE_REPLY_EXPIRES_MS
+    queue = Queue(names.results_queue(reply_to), arguments)
+    return queue, Binding(names.results, queue.name, reply_to)
+
+
+def _work(names: Names, name: str) -> Queue:
+    return Queue(
+        name,
+        {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": DELIVERY_LIMIT,
+            "x-dead-letter-exchange": names.dlx,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+            "x-max-length": MAX_QUEUE_LENGTH,
+        },
+    )
+
+
+def _rung(names: Names, rung: str, wait_s: int) -> Queue:
+    return Queue(
+        names.retry_queue(rung),
+        {
+            "x-queue-type": "quorum",
+            "x-message-ttl": wait_s * 1000,
+            "x-delivery-limit": DEAD_DELIVERY_LIMIT,
+            "x-dead-letter-exchange": names.jobs,
+            "x-dead-letter-strategy": "at-least-once",
+            "x-overflow": "reject-publish",
+            "x-max-length": MAX_QUEUE_LENGTH,
+        },
+    )
+
+
+def _dead(names: Names) -> Queue:
+    return Queue(
+        names.dead,
+        {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": DEAD_DELIVERY_LIMIT,
+            "x-overflow": "reject-publish",
+            "x-max-length": MAX_QUEUE_LENGTH,
+        },
+    )

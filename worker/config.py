@@ -1,0 +1,62 @@
+"""The configuration of the services: one typed, frozen object. A field is a key in the file, an
+environment variable `SLUICE_<FIELD>` and a flag `--<field>`, in that order of rising strength."""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from ..schemas.topology import DEFAULT_NAMESPACE
+
+
+def _is(description: str, **limits: Any) -> Meta:
+    return Meta(description=description, **limits)
+
+
+class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that can be set. Durations end in `_s` and are seconds."""
+
+    # Broker
+    amqp_url: Annotated[str, _is("where RabbitMQ is; amqps:// for TLS")] = (
+        "amqp://guest:guest@127.0.0.1:5672/"
+    )
+    namespace: Annotated[str, _is("prefix of every exchange and queue", pattern=r"^[\w.-]+\Z")] = (
+        DEFAULT_NAMESPACE
+    )
+    connect_timeout_s: Annotated[float, _is("give up connecting after", gt=0)] = 10.0
+    publish_timeout_s: Annotated[float, _is("give up a publish after, retries included", gt=0)] = (
+        30.0
+    )
+    heartbeat_s: Annotated[int, _is("AMQP heartbeat", ge=1, le=600)] = 30
+    consumer_timeout_s: Annotated[
+        float, _is("the broker's consumer_timeout; an attempt must fit half of it", gt=0)
+    ] = 1800.0
+
+    # Worker
+    worker_id: Annotated[str, _is("name in results, events and logs; empty: host and pid")] = ""
+    lanes: Annotated[
+        str, _is("lanes to take jobs from, with the slots of each, e.g. interactive=8,batch=8")
+    ] = "interactive=8,batch=8"
+    attempt_timeout_s: Annotated[float, _is("wall time of one attempt", gt=0)] = 600.0
+    drain_grace_s: Annotated[float, _is("on SIGTERM, time to finish what runs", ge=0)] = 30.0
+
+    # Engine
+    engine: Annotated[
+        Literal["vllm", "scripted"],
+        _is("vllm, or the scripted engine that echoes prompts (for tests)"),
+    ] = "vllm"
+    model: Annotated[str, _is("folder or hub name of the model")] = ""
+    dtype: Annotated[str, _is("weights' type: auto, bfloat16, float16, float32")] = "auto"
+    max_model_len: Annotated[int, _is("context, in tokens; 0: the model's own", ge=0)] = 0
+    kv_cache_gib: Annotated[float, _is("memory for the KV cache on CPU, in GiB", gt=0)] = 1.0
+    gpu_memory_utilization: Annotated[float, _is("share of the GPU's memory", gt=0, le=1)] = 0.9
+    enforce_eager: Annotated[bool, _is("no compilation: starts sooner, runs slower")] = False
+    engine_start_timeout_s: Annotated[float, _is("give up loading the engine after", gt=0)] = 900.0
+    engine_args: Annotated[
+        dict[str, Any], _is("further vLLM engine arguments, by their names in vLLM")
+    ] = {}
+
+    # Watching
+    metrics_host: Annotated[str, _is("address of /metrics, /healthz, /readyz")] = "127.0.0.1"
+    metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464
+    log_format: Annotated[Literal["human", "json"], _is("how log lines look")] = "human"
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], _is("least to log")] = "info"
