@@ -1,0 +1,1 @@
+"""The room for gates: pure, incremental judgement on tokens and text."""

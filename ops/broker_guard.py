@@ -5,9 +5,9 @@ killed with SIGKILL can't clean up after itself. So the broker's two processes a
 small one, whose standard input is a pipe that only we hold open. It runs as a program of its own
 (standard library alone, in a session of its own) and never inside ours.
 
-What it understands on standard input: `T` ends the node in good order, `K` kills it, and both leave
-the folder for a later start. The end of the input means that our process died or gave up: everything
-is killed and the folder removed.
+What it understands on standard input: `S` ends the node in good order and removes the folder, `P`
+ends it in good order and keeps the folder for a later start, `K` kills it and keeps the folder. The
+end of the input means that our process died or gave up: everything is killed and removed.
 """
 
 import ctypes
@@ -23,7 +23,8 @@ from typing import Final
 
 LOOK_EVERY_S: Final = 0.1
 REAP_LIMIT_S: Final = 3.0
-TERMINATE: Final = b"T"
+STOP: Final = b"S"
+PAUSE: Final = b"P"
 KILL: Final = b"K"
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -57,16 +58,19 @@ def _kill_group(process: "subprocess.Popen[bytes]") -> None:
 
 
 def _terminate(process: "subprocess.Popen[bytes]", grace_s: float) -> bool:
-    """End the node in good order; False where our own process went away meanwhile."""
+    """End the node in good order; False where our own process gave up meanwhile."""
     process.terminate()
     deadline = time.monotonic() + grace_s
     while process.poll() is None and time.monotonic() < deadline:
-        readable, _, _ = select.select([0], [], [], LOOK_EVERY_S)
-        if readable:
-            word = os.read(0, 1)
-            if word != TERMINATE:
-                return bool(word)
+        if _word(LOOK_EVERY_S) == b"":
+            return False
     return True
+
+
+def _word(wait_s: float) -> bytes | None:
+    """What our process says; empty where it is gone, None where it says nothing."""
+    readable, _, _ = select.select([0], [], [], wait_s)
+    return os.read(0, 1) if readable else None
 
 
 def _reap() -> None:
@@ -90,20 +94,18 @@ def guard(epmd: list[str], node: list[str], folder: str, grace_s: float) -> int:
     try:
         server = _spawn(node)
         try:
-            while True:
-                readable, _, _ = select.select([0], [], [], LOOK_EVERY_S)
-                if readable:
-                    word = os.read(0, 1)
-                    keep_folder = word == KILL or (
-                        word == TERMINATE and _terminate(server, grace_s)
-                    )
-                    return 0
+            while server.poll() is None:
+                word = _word(LOOK_EVERY_S)
                 # A fork of our process may hold the pipe open after the process itself is gone.
-                if os.getppid() != parent:
-                    return 0
-                if server.poll() is not None:
-                    keep_folder = True
-                    return 1
+                if word is None and os.getppid() == parent:
+                    continue
+                if word in (STOP, PAUSE):
+                    keep_folder = _terminate(server, grace_s) and word == PAUSE
+                else:
+                    keep_folder = word == KILL
+                return 0
+            keep_folder = True  # ended by itself: its log says why
+            return 1
         finally:
             _kill_group(server)
     finally:

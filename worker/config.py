@@ -1,11 +1,14 @@
 """The configuration of the services: one typed, frozen object. A field is a key in the file, an
 environment variable `SLUICE_<FIELD>` and a flag `--<field>`, in that order of rising strength."""
 
-from typing import Annotated, Any, Literal
+import os
+import socket
+from typing import Annotated, Any, Literal, cast
 
 from msgspec import Meta, Struct
 
-from ..schemas.topology import DEFAULT_NAMESPACE
+from ..schemas import Lane, SluiceError
+from ..schemas.topology import DEFAULT_NAMESPACE, LANES
 
 
 def _is(description: str, **limits: Any) -> Meta:
@@ -60,3 +63,42 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464
     log_format: Annotated[Literal["human", "json"], _is("how log lines look")] = "human"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], _is("least to log")] = "info"
+
+
+class ConfigError(SluiceError):
+    """A setting can't be used: which, why, and what to set instead."""
+
+
+def lanes(config: Config) -> dict[Lane, int]:
+    """Slots by lane. Raises ConfigError unless it reads like `interactive=8,batch=8`."""
+    found: dict[Lane, int] = {}
+    for part in config.lanes.split(","):
+        name, _, number = part.strip().partition("=")
+        if name not in LANES or not number.isdecimal() or int(number) < 1 or name in found:
+            raise ConfigError(
+                f"lanes: {part.strip()!r} is not one of {', '.join(LANES)} with a number of "
+                "slots, each once, such as interactive=8,batch=8"
+            )
+        found[cast("Lane", name)] = int(number)
+    return found
+
+
+def slots(config: Config) -> int:
+    """How many attempts run at once: the slots of all lanes."""
+    return sum(lanes(config).values())
+
+
+def worker_name(config: Config) -> str:
+    """What this worker calls itself."""
+    return config.worker_id or f"{socket.gethostname()}-{os.getpid()}"
+
+
+def check(config: Config) -> None:
+    """Raise ConfigError where settings that are fine alone don't go together."""
+    lanes(config)
+    if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
+        raise ConfigError(
+            f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "
+            f"consumer_timeout_s ({config.consumer_timeout_s:g}), or the broker takes running "
+            "jobs away; raise consumer_timeout in rabbitmq.conf and here, or shorten attempts"
+        )

@@ -1,0 +1,122 @@
+"""`sluice`: one command with the rest beneath it, each loaded only when it is called.
+
+Nothing but click is imported here, so that `sluice --help` answers at once and in a backend's
+environment, where neither torch nor vLLM is.
+"""
+
+import importlib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
+
+# name → what it does. The code of `name` is the attribute `command` of the module `cmd_<name>`.
+COMMANDS: Final[dict[str, str]] = {
+    "worker": "Take jobs, generate text, publish results.",
+    "submit": "Publish jobs, and wait for their results.",
+    "watch": "Follow one job as it happens.",
+    "topology": "Create, compare or print the exchanges and queues.",
+    "schema": "Print the JSON Schema of the messages.",
+    "config": "Print the settings in force, or a template for a file.",
+    "demo": "Run the whole way of a job on this machine.",
+}
+
+EPILOG: Final = """\
+\b
+Examples:
+  sluice demo                                      everything, once, on this machine
+  sluice topology apply                            prepare a broker
+  sluice worker --model Qwen/Qwen3-0.6B            serve it
+  sluice submit --prompt "Why is the sky blue?" --wait
+  sluice submit --file jobs.jsonl --out results.jsonl
+  sluice config show                               what is in force, and from where
+
+\b
+Settings come from, in rising strength: the built-in default, a TOML file, the
+environment variable SLUICE_<NAME>, the flag --<name>. The most wanted:
+  SLUICE_AMQP_URL        where RabbitMQ is (keeps the password off the command line)
+  SLUICE_MODEL           the model's folder or hub name
+  SLUICE_CONFIG          the file; otherwise ./sluice.toml, /etc/sluicegate/sluice.toml
+  SLUICE_DEBUG=1         tracebacks where something fails
+`sluice worker --help` lists every one.
+
+\b
+Exit status: 0 done; 1 the work failed or a difference was found; 2 bad usage or
+input; 3 can't start (broker, topology, model); 130 interrupted.
+"""
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and help, and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        del ctx
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f".cmd_{cmd_name}", __package__)
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            near = get_close_matches(name, COMMANDS, n=1)
+            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(COMMANDS)}."
+            ctx.fail(f"No such command '{name}'.{hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """The one place where an error becomes a line on stderr and an exit code."""
+        try:
+            return super().invoke(ctx)
+        except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
+            raise  # click's own, and a reader who has had enough: click ends both in good order
+        except KeyboardInterrupt:
+            click.echo("Interrupted.", err=True)
+            ctx.exit(INTERRUPTED)
+        except Exception as error:
+            from .failures import report  # noqa: PLC0415  it knows every error, so it loads a lot
+
+            ctx.exit(report(error, debug=bool(ctx.params.get("debug"))))
+
+
+@click.group(
+    cls=LazyGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.option(
+    "--config",
+    "config_file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Read the settings from this TOML file. [env: SLUICE_CONFIG]",
+)
+@click.option(
+    "--debug",
+    is_flag=True,
+    envvar="SLUICE_DEBUG",
+    help="Show a traceback where something fails. [env: SLUICE_DEBUG]",
+)
+@click.version_option(package_name="sluicegate", message="sluice %(version)s")
+def main(config_file: Path | None, debug: bool) -> None:
+    """Generate text with LLMs, job by job, and don't deliver garbage.
+
+    Backends publish jobs to RabbitMQ, workers run vLLM and judge what it says while it says it,
+    and each job comes back with an outcome.
+    """
+    del config_file, debug  # read from the context: by `option_flags` and by `invoke`

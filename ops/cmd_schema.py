@@ -1,0 +1,22 @@
+"""`sluice schema`: the JSON Schema of the messages, for publishers in other languages."""
+
+import click
+
+from ..schemas.json_schema import message_schemas
+from . import console
+
+
+@click.command(name="schema")
+@click.argument("name", required=False, type=click.Choice(sorted(message_schemas())))
+@click.option("--json", "as_json", is_flag=True, help="Accepted for likeness: it is always JSON.")
+def command(name: str | None, as_json: bool) -> None:
+    """Print the JSON Schema of message NAME, or one JSON object with all of them.
+
+    \b
+    Examples:
+      sluice schema generation_job
+      sluice schema | jq keys
+    """
+    del as_json
+    schemas = message_schemas()
+    console.print_json(schemas[name] if name else schemas)

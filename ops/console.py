@@ -1,0 +1,56 @@
+"""What every command says to a terminal: results on stdout, errors on stderr, one table of exit
+codes, and never a password."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import click
+import msgspec
+
+OK: Final = 0
+FAILED: Final = 1  # the work failed, or a difference was found
+USAGE: Final = 2  # bad arguments, settings or input
+CANNOT_START: Final = 3  # broker unreachable, topology missing, model not found ...
+
+# Up to the last `@`: a password with an unescaped `@` in it must go as well.
+_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s'\"<>]*)@")
+
+
+def redact(text: str) -> str:
+    """The text with the password of every URL in it replaced by `***`."""
+
+    def hide(found: re.Match[str]) -> str:
+        user, colon, _ = found["login"].partition(":")
+        return f"{found['scheme']}{user}{':***' if colon else ''}@"
+
+    return _CREDENTIALS.sub(hide, text)
+
+
+def error(text: str) -> None:
+    """Say on stderr what went wrong; the text itself says what to do."""
+    click.echo(f"Error: {redact(text)}", err=True)
+
+
+def warning(text: str) -> None:
+    """Say on stderr what may surprise later."""
+    click.echo(f"Warning: {redact(text)}", err=True)
+
+
+def print_json(value: Any) -> None:
+    """Machine output, alone on stdout."""
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def table(rows: Iterable[Sequence[str]], *, indent: str = "") -> Iterator[str]:
+    """Lines with the columns aligned; the last column is as long as it likes."""
+    lines = [list(row) for row in rows]
+    columns = max((len(line) for line in lines), default=0)
+    widths = [
+        max((len(line[column]) for line in lines if column < len(line) - 1), default=0)
+        for column in range(columns)
+    ]
+    for line in lines:
+        *fixed, last = line
+        cells = [cell.ljust(width) for cell, width in zip(fixed, widths, strict=False)]
+        yield (indent + "  ".join([*cells, last])).rstrip()

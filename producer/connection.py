@@ -1,0 +1,183 @@
+"""The connection to the broker: made within a time limit, kept alive, its password never shown."""
+
+import asyncio
+import contextlib
+import re
+from typing import Final, NamedTuple
+
+import aiormq
+from aio_pika.abc import AbstractRobustConnection
+from aio_pika.exceptions import (
+    AMQPError,
+    AuthenticationError,
+    ChannelInvalidStateError,
+    ProbableAuthenticationError,
+)
+from aio_pika.robust_connection import RobustConnection
+from aiormq.exceptions import ConnectionNotAllowed
+from yarl import URL
+
+from .errors import BrokerUnreachable
+from .shielding import see_through
+
+# A broker that comes back should find its clients soon, and not all in a tight loop.
+RECONNECT_INTERVAL_S: Final = 1.0
+CLOSE_TIMEOUT_S: Final = 5.0
+
+# What a lost connection looks like from inside a call. `RuntimeError` includes aiormq's
+# "channel is closed"; `TimeoutError` and the socket's errors are `OSError`.
+CONNECTION_LOST: Final = (AMQPError, OSError, RuntimeError)
+
+
+class Version(NamedTuple):
+    """A server's version, comparable: `server_version(c) >= (3, 12)`."""
+
+    major: int
+    minor: int
+    patch: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}"
+
+
+async def connect(
+    url: str, *, timeout_s: float, heartbeat_s: int = 30, name: str
+) -> AbstractRobustConnection:
+    """A connection that reconnects by itself once it stood. `name` is what operators see.
+
+    Raises BrokerUnreachable within `timeout_s` seconds when the first attempt fails.
+    """
+    target = _with_defaults(url, heartbeat_s=heartbeat_s, name=name)
+    connection = RobustConnection(target, client_properties={"product": "sluicegate"})
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.connect(timeout=timeout_s)
+    except BaseException as error:
+        # Without this its reconnecting task would outlive us.
+        await see_through(_close(connection))
+        if isinstance(error, Exception):
+            raise BrokerUnreachable(_unreachable(url, error, timeout_s)) from error
+        raise
+    return connection
+
+
+async def close(connection: AbstractRobustConnection) -> None:
+    """Close in good order, but never hang on a broker that is gone. Cancellation waits for it."""
+    await see_through(_close(connection))
+
+
+async def _close(connection: AbstractRobustConnection) -> None:
+    # It may be gone already, or not answer; either way there is nothing left to say.
+    with contextlib.suppress(*CONNECTION_LOST):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await connection.close()
+
+
+async def open_channel(
+    connection: AbstractRobustConnection, *, confirms: bool = False, timeout_s: float
+) -> aiormq.abc.AbstractChannel:
+    """A plain channel: it dies with its connection and asks the broker, never a cache.
+
+    aio-pika's robust channels answer a passive declaration from memory and reopen behind one's
+    back; whoever wants to know what became of a message needs neither. Raises BrokerUnreachable.
+    """
+    if connection.is_closed:
+        raise BrokerUnreachable(f"the connection to {address(connection)} was closed on this side")
+    try:
+        async with asyncio.timeout(timeout_s):
+            await connection.ready()
+            transport = connection.transport
+            if transport is None:
+                raise BrokerUnreachable(f"no connection to {address(connection)}")
+            return await transport.connection.channel(
+                publisher_confirms=confirms, on_return_raises=confirms
+            )
+    except CONNECTION_LOST as error:
+        raise BrokerUnreachable(f"no channel to {address(connection)}: {_cause(error)}") from error
+
+
+async def close_channel(channel: aiormq.abc.AbstractChannel) -> None:
+    """Close a channel; one that is closed, or whose broker is gone, is no error."""
+    with contextlib.suppress(*CONNECTION_LOST):
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await channel.close()
+
+
+def server_version(connection: AbstractRobustConnection) -> Version:
+    """The broker's version as it told at connect; 0.0.0 when it did not or is no RabbitMQ."""
+    transport = connection.transport
+    if transport is None:
+        return Version(0, 0, 0)
+    told = transport.connection.server_properties.get("version", "")
+    text = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+    return parse_version(text)
+
+
+def parse_version(text: str) -> Version:
+    """`3.10.8`, `4.1.0-rc.1`, `3.13` ... what can't be read counts as 0."""
+    found = re.match(r"(\d+)(?:\.(\d+))?(?:\.(\d+))?", text)
+    if found is None:
+        return Version(0, 0, 0)
+    major, minor, patch = (int(part or 0) for part in found.groups())
+    return Version(major, minor, patch)
+
+
+def address(connection: AbstractRobustConnection) -> str:
+    """Where a connection goes, fit for logs and messages."""
+    return safe_url(str(connection))
+
+
+def safe_url(url: str) -> str:
+    """The URL without password and query, fit for logs and messages."""
+    try:
+        parsed = URL(url)
+        if not parsed.host:
+            return "(not a URL)"
+        user = f"{parsed.user}:***@" if parsed.user else ""
+        port = f":{parsed.port}" if parsed.port else ""
+    except ValueError:
+        return "(not a URL)"
+    return f"{parsed.scheme}://{user}{parsed.host}{port}{parsed.raw_path}"
+
+
+def _with_defaults(url: str, *, heartbeat_s: int, name: str) -> URL:
+    try:
+        parsed = URL(url)
+    except ValueError as error:
+        raise BrokerUnreachable(_NOT_A_URL) from error
+    if parsed.scheme not in ("amqp", "amqps") or not parsed.host:
+        raise BrokerUnreachable(_NOT_A_URL)
+    # What the URL itself says is stronger: it was written for this broker.
+    defaults = {
+        "heartbeat": str(heartbeat_s),
+        "name": name,
+        "reconnect_interval": str(RECONNECT_INTERVAL_S),
+        # Otherwise a first connection that fails would be tried for ever.
+        "fail_fast": "1",
+    }
+    return parsed.update_query({**defaults, **parsed.query, "fail_fast": "1"})
+
+
+_NOT_A_URL: Final = (
+    "the broker's address must look like amqp://user:password@host:5672/vhost "
+    "(amqps:// for TLS); set SLUICE_AMQP_URL"
+)
+
+
+def _unreachable(url: str, error: Exception, timeout_s: float) -> str:
+    where = safe_url(url)
+    if isinstance(error, TimeoutError):
+        return f"no answer from {where} in {timeout_s:g} s. Is RabbitMQ running there?"
+    if isinstance(error, AuthenticationError | ProbableAuthenticationError):
+        return f"{where} refused the login. Check user and password"
+    if isinstance(error, ConnectionNotAllowed):
+        return f"{where} refused the virtual host: {_cause(error)}"
+    return f"can't reach {where}: {_cause(error)}. Is RabbitMQ running there?"
+
+
+def _cause(error: BaseException) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, ChannelInvalidStateError):
+        return "the connection was lost"
+    return " ".join(str(part) for part in error.args if part) or type(error).__name__

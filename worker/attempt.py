@@ -1,0 +1,82 @@
+"""One attempt while it runs: the session in a task of its own, and whoever waits for it to settle."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from ..schemas import GenerationJob
+from .delivery import Delivery
+from .endings import DeadlinePassed, Ending, Report, TimedOut
+from .session import GenerationSession
+
+Key = tuple[str, int]
+
+
+def queued_s(job: GenerationJob, now: datetime) -> float | None:
+    """Seconds from publishing to delivery; None where the publisher did not say when."""
+    if job.enqueued_at is None:
+        return None
+    return max(0.0, (now - job.enqueued_at).total_seconds())
+
+
+class Attempt:
+    """Runs a session under its time limits, and can be ended from outside with an ending of choice.
+
+    `deliveries` are all deliveries of this attempt that still must be settled: a redelivery joins.
+    """
+
+    def __init__(self, job: GenerationJob, delivery: Delivery, session: GenerationSession) -> None:
+        self.job = job
+        self.delivery = delivery
+        self.deliveries = [delivery]
+        self.queued_s = queued_s(job, datetime.now(UTC))
+        self._session = session
+        self._task: asyncio.Task[Ending] | None = None
+        self._imposed: Ending | None = None
+
+    def __repr__(self) -> str:
+        return f"<Attempt {self.job.attempt} of {self.job.id}>"
+
+    @property
+    def key(self) -> Key:
+        """What makes two deliveries the same attempt."""
+        return self.job.id, self.job.attempt
+
+    def join(self, delivery: Delivery) -> None:
+        """Settle this delivery, too, with whatever becomes of the attempt."""
+        self.deliveries.append(delivery)
+
+    def end(self, ending: Ending) -> None:
+        """End the attempt with this ending, unless it has one of its own. The engine's request is
+        aborted; calling it again, or late, changes nothing."""
+        if self._imposed is None:
+            self._imposed = ending
+            if self._task is not None:
+                self._task.cancel()
+
+    async def run(self, limit_s: float) -> Report:
+        """The report of the attempt, however it ended. Cancelling this is no ending: it raises."""
+        ending = self._too_late() or self._imposed or await self._within(limit_s)
+        return self._session.report(ending, self.queued_s)
+
+    def _too_late(self) -> Ending | None:
+        deadline = self.job.deadline
+        if deadline is not None and deadline <= datetime.now(UTC):
+            return DeadlinePassed(deadline)
+        return None
+
+    async def _within(self, limit_s: float) -> Ending:
+        deadline = self.job.deadline
+        left_s = limit_s
+        if deadline is not None:
+            left_s = min(limit_s, (deadline - datetime.now(UTC)).total_seconds())
+        # Whoever cancels this task cancels the session with it; `end` cancels the session alone.
+        async with asyncio.TaskGroup() as group:
+            self._task = group.create_task(self._session.run(), name=f"session {self.job.id}")
+            try:
+                async with asyncio.timeout(left_s):
+                    await asyncio.wait([self._task])
+            except TimeoutError:
+                self._task.cancel()
+        if not self._task.cancelled():
+            return self._task.result()
+        return self._imposed or self._too_late() or TimedOut(limit_s)

@@ -1,0 +1,60 @@
+"""How one run of an attempt can end: a closed union, and the record that a run leaves."""
+
+from datetime import datetime
+
+from msgspec import Struct
+
+from ..schemas import AttemptRecord, FinishReason, InvalidMessage, Timings, Usage
+
+
+class Answered(Struct, frozen=True):
+    """The engine finished a text."""
+
+    finish_reason: FinishReason
+
+
+class Refused(Struct, frozen=True):
+    """The job can't be done by this engine, today or tomorrow."""
+
+    error: InvalidMessage
+
+
+class DeadlinePassed(Struct, frozen=True):
+    """The job's deadline came first."""
+
+    deadline: datetime
+
+
+class TimedOut(Struct, frozen=True):
+    """The attempt used up the wall time that a worker gives it."""
+
+    limit_s: float
+
+
+class Cancelled(Struct, frozen=True):
+    """Someone called the job off."""
+
+
+class Faulted(Struct, frozen=True):
+    """The engine failed. Whether it was the job's doing is unknown."""
+
+    detail: str
+
+
+class Interrupted(Struct, frozen=True):
+    """The worker stops, or lost what it needs. Not the job's fault: no attempt is spent."""
+
+    detail: str
+
+
+Ending = Answered | Refused | DeadlinePassed | TimedOut | Cancelled | Faulted | Interrupted
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """What a run leaves behind, however it ended."""
+
+    ending: Ending
+    text: str
+    record: AttemptRecord
+    usage: Usage
+    timings: Timings

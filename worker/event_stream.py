@@ -1,0 +1,122 @@
+"""Events on their way out: best effort, in order, never in the way of a job."""
+
+import asyncio
+import logging
+import uuid
+from collections import deque
+from datetime import UTC, datetime
+from typing import Final
+
+import aiormq
+from aio_pika.abc import AbstractRobustConnection
+from pamqp.commands import Basic
+
+from ..producer.connection import CONNECTION_LOST, open_channel
+from ..producer.errors import BrokerUnreachable
+from ..schemas import CONTENT_TYPE, Delta, GenerationJob, JobEvent, Names, encode
+from ..schemas.codec import tag_of
+from ..schemas.events import Happening
+from .metrics import EVENTS_DROPPED
+
+log = logging.getLogger(__name__)
+
+_CAPACITY: Final = 10_000
+_TIMEOUT_S: Final = 5.0
+
+
+class EventStream:
+    """A bounded buffer of events and the task that empties it. When it is full, the oldest go."""
+
+    def __init__(self, names: Names, worker: str, capacity: int = _CAPACITY) -> None:
+        self._names = names
+        self._worker = worker
+        self._capacity = capacity
+        self._waiting: deque[tuple[str, JobEvent]] = deque()
+        self._wake = asyncio.Event()
+        self._closing = False
+
+    def emit(self, job: GenerationJob, seq: int, event: Happening) -> None:
+        """Hand an event over. Returns at once."""
+        message = JobEvent(
+            job_id=job.id,
+            attempt=job.attempt,
+            seq=seq,
+            at=datetime.now(UTC),
+            worker=self._worker,
+            event=event,
+        )
+        if len(self._waiting) >= self._capacity:
+            self._waiting.popleft()
+            EVENTS_DROPPED.inc()
+        self._waiting.append((job.reply_to, message))
+        self._wake.set()
+
+    def close(self) -> None:
+        """Let `run` return once the buffer is empty."""
+        self._closing = True
+        self._wake.set()
+
+    async def run(self, connection: AbstractRobustConnection) -> None:
+        """Publish until `close`. An event that can't be published is dropped and counted."""
+        channel: aiormq.abc.AbstractChannel | None = None
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while self._waiting:
+                try:
+                    async with asyncio.timeout(_TIMEOUT_S):
+                        if channel is None or channel.is_closed:
+                            channel = await open_channel(connection, timeout_s=_TIMEOUT_S)
+                        await self._publish(channel, *self._next())
+                except (BrokerUnreachable, *CONNECTION_LOST) as error:
+                    log.debug("dropping events: %s", error)
+                    EVENTS_DROPPED.inc(max(1, len(self._waiting)))
+                    self._waiting.clear()
+            if self._closing:
+                return
+
+    def _next(self) -> tuple[str, JobEvent]:
+        """The oldest event; deltas of the same job right behind it go along in one message."""
+        reply_to, first = self._waiting.popleft()
+        if not isinstance(first.event, Delta):
+            return reply_to, first
+        texts = [first.event.text]
+        while self._waiting and (more := _delta_of(self._waiting[0][1], first)) is not None:
+            texts.append(more.text)
+            self._waiting.popleft()
+        if len(texts) == 1:
+            return reply_to, first
+        whole = Delta(offset=first.event.offset, text="".join(texts), channel=first.event.channel)
+        return reply_to, JobEvent(
+            job_id=first.job_id,
+            attempt=first.attempt,
+            seq=first.seq,
+            at=first.at,
+            worker=first.worker,
+            event=whole,
+        )
+
+    async def _publish(
+        self, channel: aiormq.abc.AbstractChannel, reply_to: str, message: JobEvent
+    ) -> None:
+        await channel.basic_publish(
+            encode(message),
+            exchange=self._names.events,
+            routing_key=self._names.event_key(reply_to, message.job_id, message.kind),
+            properties=Basic.Properties(
+                content_type=CONTENT_TYPE,
+                message_type=tag_of(JobEvent),
+                message_id=uuid.uuid4().hex,
+                correlation_id=message.job_id,
+                app_id="sluicegate",
+            ),
+        )
+
+
+def _delta_of(message: JobEvent, first: JobEvent) -> Delta | None:
+    """The message's delta, if it goes on where the same job's deltas left off."""
+    event = message.event
+    same = message.job_id == first.job_id and message.attempt == first.attempt
+    if same and isinstance(event, Delta) and isinstance(first.event, Delta):
+        return event if event.channel == first.event.channel else None
+    return None

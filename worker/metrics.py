@@ -1,0 +1,37 @@
+"""The worker's metrics, beside vLLM's own in the default registry. Labels are closed sets."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_LATENCY_S: Final = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800)
+
+JOBS: Final = Counter("sluice_jobs_total", "Attempts that ended, by outcome", ["outcome"])
+IN_FLIGHT: Final = Gauge("sluice_in_flight", "Attempts running now")
+SLOTS: Final = Gauge("sluice_slots", "Attempts that can run at once")
+QUEUED: Final = Histogram(
+    "sluice_queued_seconds", "From publishing a job to its delivery", buckets=_LATENCY_S
+)
+ENGINE: Final = Histogram(
+    "sluice_engine_seconds", "From admission by the engine to the last token", buckets=_LATENCY_S
+)
+FIRST_TOKEN: Final = Histogram(
+    "sluice_first_token_seconds",
+    "From admission by the engine to the first token",
+    buckets=_LATENCY_S,
+)
+TOKENS: Final = Counter("sluice_tokens_total", "Tokens, by kind", ["kind"])
+SETTLED: Final = Counter(
+    "sluice_deliveries_settled_total", "Deliveries settled, by what the broker was told", ["verb"]
+)
+DUPLICATES: Final = Counter(
+    "sluice_duplicate_deliveries_total", "Deliveries of an attempt that runs or was settled already"
+)
+EVENTS_DROPPED: Final = Counter(
+    "sluice_events_dropped_total", "Events not published: the broker was slow or gone"
+)
+CONSUMERS: Final = Gauge("sluice_consumers", "Lanes being consumed now")
+CONSUMER_RESTARTS: Final = Counter(
+    "sluice_consumer_restarts_total", "Times a lane had to be consumed anew"
+)
+LOOP_LAG: Final = Gauge("sluice_event_loop_lag_seconds", "How late the event loop wakes up")

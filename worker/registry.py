@@ -1,0 +1,53 @@
+"""What runs, and what was settled a while ago: so that one attempt is never two requests."""
+
+from collections import OrderedDict
+from typing import Final
+
+from .attempt import Attempt, Key
+from .settlement import Settlement
+
+# Enough to outlive any redelivery; an answer is a few kilobytes.
+_REMEMBERED: Final = 2_000
+
+
+class Registry:
+    """Attempts by (job id, attempt). Memory is bounded: running ones by the slots, settled ones by
+    a count, the oldest forgotten first."""
+
+    def __init__(self, remember: int = _REMEMBERED) -> None:
+        self._running: dict[Key, Attempt] = {}
+        self._settled: OrderedDict[Key, Settlement] = OrderedDict()
+        self._remember = remember
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def __repr__(self) -> str:
+        return f"<Registry {len(self._running)} running, {len(self._settled)} settled>"
+
+    def running(self, key: Key) -> Attempt | None:
+        """The attempt, if it runs here."""
+        return self._running.get(key)
+
+    def settled(self, key: Key) -> Settlement | None:
+        """What the attempt came to, if it was settled here not long ago."""
+        return self._settled.get(key)
+
+    def all_running(self) -> list[Attempt]:
+        """A copy, fit to be walked while attempts end."""
+        return list(self._running.values())
+
+    def begin(self, attempt: Attempt) -> None:
+        """An attempt starts."""
+        self._running[attempt.key] = attempt
+
+    def remember(self, key: Key, settlement: Settlement) -> None:
+        """A duplicate from now on gets this answer."""
+        self._settled[key] = settlement
+        self._settled.move_to_end(key)
+        while len(self._settled) > self._remember:
+            self._settled.popitem(last=False)
+
+    def end(self, attempt: Attempt) -> None:
+        """An attempt is over."""
+        self._running.pop(attempt.key, None)

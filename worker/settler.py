@@ -1,0 +1,82 @@
+"""Carries settlements out, in one order: publish, wait for the confirmations, settle the delivery.
+
+Nowhere else is a delivery settled.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from ..producer.confirms import ConfirmedPublisher
+from ..producer.connection import CONNECTION_LOST
+from ..producer.errors import BrokerError, Unroutable
+from ..schemas import GenerationResult, encode
+from ..schemas.codec import tag_of
+from .delivery import Delivery, Verb
+from .metrics import SETTLED
+from .settlement import Identity, Publication, Settlement, undeliverable
+
+log = logging.getLogger(__name__)
+
+# A publish that can't work (no rights, no topology, queue full) is not tried in a hot loop.
+PAUSE_BEFORE_NACK_S: Final = 2.0
+
+
+class Settler:
+    """Publishes and settles. Never raises for what the broker did; it says how it went."""
+
+    def __init__(
+        self, publisher: ConfirmedPublisher, who: Identity, *, publish_timeout_s: float
+    ) -> None:
+        self._publisher = publisher
+        self._who = who
+        self._publish_timeout_s = publish_timeout_s
+
+    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> bool:
+        """Publish, then settle every delivery in the list, those that join meanwhile included.
+
+        False when something could not be published: then the deliveries went back to the queue.
+        """
+        published = True
+        try:
+            for publication in settlement.publications:
+                await self._publish(publication)
+        except BrokerError as error:
+            log.warning("could not publish the outcome, the job goes back to its queue: %s", error)
+            published = False
+            await asyncio.sleep(PAUSE_BEFORE_NACK_S)
+        verb = settlement.verb if published else Verb.NACK
+        while deliveries:
+            await self._say(deliveries.pop(), verb)
+        return published
+
+    async def _publish(self, publication: Publication) -> None:
+        try:
+            await self._send(publication)
+        except Unroutable as error:
+            result = publication.message
+            if not isinstance(result, GenerationResult):
+                raise
+            log.warning("nobody takes this result, it goes to the dead letters: %s", error)
+            await self._send(undeliverable(self._who, publication, result))
+
+    async def _send(self, publication: Publication) -> None:
+        await self._publisher.publish(
+            publication.exchange,
+            publication.routing_key,
+            encode(publication.message),
+            kind=tag_of(type(publication.message)),
+            correlation_id=publication.correlation_id,
+            timeout_s=self._publish_timeout_s,
+        )
+
+    async def _say(self, delivery: Delivery, verb: Verb) -> None:
+        try:
+            await delivery.settle(verb)
+        except CONNECTION_LOST as error:
+            # Its channel is gone, and the broker has put it back already; the redelivery is
+            # answered from what is remembered of this attempt.
+            log.info("%r could not be settled, the broker delivers it again: %s", delivery, error)
+            SETTLED.labels(verb="lost").inc()
+        else:
+            SETTLED.labels(verb=verb.value).inc()
