@@ -5,6 +5,7 @@ environment, where neither torch nor vLLM is.
 """
 
 import importlib
+import logging
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
@@ -119,4 +120,8 @@ def main(config_file: Path | None, debug: bool) -> None:
     Backends publish jobs to RabbitMQ, workers run vLLM and judge what it says while it says it,
     and each job comes back with an outcome.
     """
-    del config_file, debug  # read from the context: by `option_flags` and by `invoke`
+    del config_file  # read from the context, by `option_flags`
+    if not debug:
+        # They log what they raise as well, and a terminal should say it once.
+        for name in ("aiormq", "aio_pika"):
+            logging.getLogger(name).addHandler(logging.NullHandler())

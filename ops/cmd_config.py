@@ -94,6 +94,6 @@ def _masked(config: Config, name: str) -> Any:
         case str():
             return shown(value)
         case dict():
-            return msgspec.json.decode(shown(value))  # pyright: ignore[reportUnknownArgumentType]
+            return msgspec.json.decode(shown(value))
         case _:
             return value

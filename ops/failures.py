@@ -6,14 +6,22 @@ from typing import cast
 import click
 
 from ..producer.errors import AccessRefused, BrokerUnreachable, TopologyMissing
+from ..producer.versions import WrongBroker
 from ..schemas.errors import InvalidMessage, SluiceError
+from ..worker.config import ConfigError
 from . import console
 from .broker_program import BrokerNotInstalled
 from .private_broker import BrokerFailed
-from .settings import BadSetting
 
-BAD_INPUT = (BadSetting, InvalidMessage)
-NO_START = (AccessRefused, BrokerFailed, BrokerNotInstalled, BrokerUnreachable, TopologyMissing)
+BAD_INPUT = (ConfigError, InvalidMessage)
+NO_START = (
+    AccessRefused,
+    BrokerFailed,
+    BrokerNotInstalled,
+    BrokerUnreachable,
+    TopologyMissing,
+    WrongBroker,
+)
 
 
 def report(failure: Exception, *, debug: bool = False) -> int:

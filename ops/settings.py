@@ -15,9 +15,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..schemas.errors import SluiceError
-from ..worker import config as worker_config
-from ..worker.config import Config
+from ..worker.config import Config, ConfigError, check
 from . import console
 
 PREFIX: Final = "SLUICE_"
@@ -60,7 +58,7 @@ _META_KEY: Final = "sluicegate.settings"
 R = TypeVar("R")
 
 
-class BadSetting(SluiceError):
+class BadSetting(ConfigError):
     """Settings that can't be used; the message names each with its source."""
 
     def __init__(self, problems: Iterable[str]) -> None:
@@ -147,7 +145,8 @@ def resolve(
     """The configuration in force, with the source of each value.
 
     `flags` holds what was said on the command line, by field; text is read as a variable's would
-    be. Raises BadSetting, which names every problem at once.
+    be. Raises BadSetting, which names every problem at once, or ConfigError where settings that are
+    fine alone don't go together.
     """
     problems: list[str] = []
     file = find_file(config_file, environ)
@@ -169,8 +168,7 @@ def resolve(
         raise BadSetting(problems)
     config = Config(**values)
     # Rules that need more than one field belong to the services, which know why.
-    if check := getattr(worker_config, "check", None):
-        check(config)
+    check(config)
     return Settings(config, sources, file)
 
 

@@ -22,7 +22,7 @@ from ..schemas.codec import CONTENT_TYPE
 from ..schemas.errors import InvalidMessage, SluiceError
 from ..schemas.limits import MAX_HEADER_BYTES
 from ..schemas.reasons import Reason
-from .connection import CONNECTION_LOST, address, close_channel, open_channel
+from .connection import CONNECTION_LOST, address, close_channel, lost_not_cancelled, open_channel
 from .errors import (
     AccessRefused,
     BrokerUnreachable,
@@ -151,21 +151,15 @@ async def _publish_once(
     body: bytes,
     properties: Basic.Properties,
 ) -> None:
-    task = asyncio.current_task()
-    cancelling = task.cancelling() if task is not None else 0
     try:
-        answer = await channel.basic_publish(
-            body,
-            exchange=exchange,
-            routing_key=routing_key,
-            properties=properties,
-            mandatory=True,
-        )
-    except asyncio.CancelledError as error:
-        # A connection that its heartbeat kills cancels whoever waits on it. That is not ours.
-        if task is not None and task.cancelling() > cancelling:
-            raise
-        raise _Unknown("the connection was lost while waiting for the confirmation") from error
+        with lost_not_cancelled():
+            answer = await channel.basic_publish(
+                body,
+                exchange=exchange,
+                routing_key=routing_key,
+                properties=properties,
+                mandatory=True,
+            )
     except CONNECTION_LOST as error:
         raise (_refusal(error, exchange, routing_key, len(body)) or _unanswered(error)) from error
     if not isinstance(answer, Basic.Ack):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import re
+from collections.abc import Generator
 from typing import Final, NamedTuple
 
 import aiormq
@@ -11,10 +12,10 @@ from aio_pika.exceptions import (
     AMQPError,
     AuthenticationError,
     ChannelInvalidStateError,
+    InvalidFrameError,
     ProbableAuthenticationError,
 )
 from aio_pika.robust_connection import RobustConnection
-from aiormq.exceptions import ConnectionNotAllowed
 from yarl import URL
 
 from .errors import BrokerUnreachable
@@ -27,6 +28,23 @@ CLOSE_TIMEOUT_S: Final = 5.0
 # What a lost connection looks like from inside a call. `RuntimeError` includes aiormq's
 # "channel is closed"; `TimeoutError` and the socket's errors are `OSError`.
 CONNECTION_LOST: Final = (AMQPError, OSError, RuntimeError)
+
+
+@contextlib.contextmanager
+def lost_not_cancelled() -> Generator[None]:
+    """Tell a lost connection from a cancellation of ours.
+
+    A connection that its heartbeat kills cancels whoever waits on it: a bare CancelledError comes
+    out of the call. Inside this context it becomes a ConnectionAbortedError instead.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    except asyncio.CancelledError as error:
+        if task is None or task.cancelling() > before:
+            raise
+        raise ConnectionAbortedError("the connection was lost while waiting") from error
 
 
 class Version(NamedTuple):
@@ -50,8 +68,9 @@ async def connect(
     target = _with_defaults(url, heartbeat_s=heartbeat_s, name=name)
     connection = RobustConnection(target, client_properties={"product": "sluicegate"})
     try:
-        async with asyncio.timeout(timeout_s):
-            await connection.connect(timeout=timeout_s)
+        with lost_not_cancelled():
+            async with asyncio.timeout(timeout_s):
+                await connection.connect(timeout=timeout_s)
     except BaseException as error:
         # Without this its reconnecting task would outlive us.
         await see_through(_close(connection))
@@ -68,7 +87,7 @@ async def close(connection: AbstractRobustConnection) -> None:
 
 async def _close(connection: AbstractRobustConnection) -> None:
     # It may be gone already, or not answer; either way there is nothing left to say.
-    with contextlib.suppress(*CONNECTION_LOST):
+    with contextlib.suppress(*CONNECTION_LOST), lost_not_cancelled():
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await connection.close()
 
@@ -84,21 +103,22 @@ async def open_channel(
     if connection.is_closed:
         raise BrokerUnreachable(f"the connection to {address(connection)} was closed on this side")
     try:
-        async with asyncio.timeout(timeout_s):
-            await connection.ready()
-            transport = connection.transport
-            if transport is None:
-                raise BrokerUnreachable(f"no connection to {address(connection)}")
-            return await transport.connection.channel(
-                publisher_confirms=confirms, on_return_raises=confirms
-            )
+        with lost_not_cancelled():
+            async with asyncio.timeout(timeout_s):
+                await connection.ready()
+                transport = connection.transport
+                if transport is None:
+                    raise BrokerUnreachable(f"no connection to {address(connection)}")
+                return await transport.connection.channel(
+                    publisher_confirms=confirms, on_return_raises=confirms
+                )
     except CONNECTION_LOST as error:
         raise BrokerUnreachable(f"no channel to {address(connection)}: {_cause(error)}") from error
 
 
 async def close_channel(channel: aiormq.abc.AbstractChannel) -> None:
     """Close a channel; one that is closed, or whose broker is gone, is no error."""
-    with contextlib.suppress(*CONNECTION_LOST):
+    with contextlib.suppress(*CONNECTION_LOST), lost_not_cancelled():
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await channel.close()
 
@@ -170,8 +190,8 @@ def _unreachable(url: str, error: Exception, timeout_s: float) -> str:
         return f"no answer from {where} in {timeout_s:g} s. Is RabbitMQ running there?"
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return f"{where} refused the login. Check user and password"
-    if isinstance(error, ConnectionNotAllowed):
-        return f"{where} refused the virtual host: {_cause(error)}"
+    if isinstance(error, InvalidFrameError) and "Connection.Close" in str(error):
+        return f"{where} has no such virtual host, or not for this user. Check the end of the URL"
     return f"can't reach {where}: {_cause(error)}. Is RabbitMQ running there?"
 
 
@@ -180,4 +200,5 @@ def _cause(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, ChannelInvalidStateError):
         return "the connection was lost"
-    return " ".join(str(part) for part in error.args if part) or type(error).__name__
+    text = str(error.args[-1]) if error.args else ""
+    return text.rstrip(".") or type(error).__name__

@@ -11,7 +11,7 @@ from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from ..schemas.topology import Binding, Exchange, Queue, Topology
-from .connection import CONNECTION_LOST, address, close_channel, open_channel
+from .connection import CONNECTION_LOST, address, close_channel, lost_not_cancelled, open_channel
 from .errors import AccessRefused, BrokerUnreachable, TopologyConflict, TopologyMissing
 
 TIMEOUT_S: Final = 30.0
@@ -27,7 +27,7 @@ async def apply(
     Raises TopologyConflict where something of the same name stands with other properties,
     AccessRefused without the right to configure, BrokerUnreachable.
     """
-    async with _one_channel(connection, timeout_s) as channel:
+    async with one_channel(connection, timeout_s) as channel:
         for exchange in topology.exchanges:
             await declare_exchange(channel, exchange)
         for queue in topology.queues:
@@ -45,8 +45,9 @@ async def require(
     """
     missing: list[str] = []
     try:
-        async with asyncio.timeout(timeout_s):
-            missing = await _missing(connection, topology, timeout_s)
+        with lost_not_cancelled():
+            async with asyncio.timeout(timeout_s):
+                missing = await _missing(connection, topology, timeout_s)
     except CONNECTION_LOST as error:
         raise _lost(connection, error) from error
     if missing:
@@ -124,16 +125,18 @@ def _table(queue: Queue) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def _one_channel(
+async def one_channel(
     connection: AbstractRobustConnection, timeout_s: float
 ) -> AsyncGenerator[Channel]:
+    """A channel for a few declarations, all of them within `timeout_s` seconds."""
     try:
-        async with asyncio.timeout(timeout_s):
-            channel = await open_channel(connection, timeout_s=timeout_s)
-            try:
-                yield channel
-            finally:
-                await close_channel(channel)
+        with lost_not_cancelled():
+            async with asyncio.timeout(timeout_s):
+                channel = await open_channel(connection, timeout_s=timeout_s)
+                try:
+                    yield channel
+                finally:
+                    await close_channel(channel)
     except CONNECTION_LOST as error:
         raise _lost(connection, error) from error
 

@@ -42,7 +42,7 @@ Happening = Accepted | Delta | Interrupted | Finished
 
 
 class JobEvent(Struct, frozen=True, kw_only=True, tag_field="type", tag="job_event"):
-    """One thing that happened to a job. `seq` counts up from 0 within one run of an attempt."""
+    """One thing that happened to a job. `seq` grows within one run of an attempt."""
 
     schema_version: SchemaVersion = this_version()
     job_id: JobId

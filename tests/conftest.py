@@ -9,7 +9,6 @@ from collections.abc import AsyncGenerator
 
 import pytest
 import pytest_asyncio
-
 from sluicegate.ops.private_broker import PrivateBroker, broker_or_private
 from sluicegate.producer import declare
 from sluicegate.producer.connection import close, connect, open_channel

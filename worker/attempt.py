@@ -1,4 +1,4 @@
-"""One attempt while it runs: the session in a task of its own, and whoever waits for it to settle."""
+"""One attempt while it runs: the session in a task of its own, and who waits for it to settle."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -53,10 +53,14 @@ class Attempt:
             if self._task is not None:
                 self._task.cancel()
 
+    def report(self, ending: Ending) -> Report:
+        """What happened, up to now."""
+        return self._session.report(ending, self.queued_s)
+
     async def run(self, limit_s: float) -> Report:
         """The report of the attempt, however it ended. Cancelling this is no ending: it raises."""
         ending = self._too_late() or self._imposed or await self._within(limit_s)
-        return self._session.report(ending, self.queued_s)
+        return self.report(ending)
 
     def _too_late(self) -> Ending | None:
         deadline = self.job.deadline
@@ -70,13 +74,16 @@ class Attempt:
         if deadline is not None:
             left_s = min(limit_s, (deadline - datetime.now(UTC)).total_seconds())
         # Whoever cancels this task cancels the session with it; `end` cancels the session alone.
-        async with asyncio.TaskGroup() as group:
-            self._task = group.create_task(self._session.run(), name=f"session {self.job.id}")
-            try:
-                async with asyncio.timeout(left_s):
-                    await asyncio.wait([self._task])
-            except TimeoutError:
-                self._task.cancel()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._task = group.create_task(self._session.run(), name=f"session {self.job.id}")
+                try:
+                    async with asyncio.timeout(left_s):
+                        await asyncio.wait([self._task])
+                except TimeoutError:
+                    self._task.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
         if not self._task.cancelled():
             return self._task.result()
         return self._imposed or self._too_late() or TimedOut(limit_s)

@@ -41,13 +41,21 @@ class Faulted(Struct, frozen=True):
     detail: str
 
 
+class EngineLost(Struct, frozen=True):
+    """The engine is gone, and with it every attempt on it."""
+
+    detail: str
+
+
 class Interrupted(Struct, frozen=True):
     """The worker stops, or lost what it needs. Not the job's fault: no attempt is spent."""
 
     detail: str
 
 
-Ending = Answered | Refused | DeadlinePassed | TimedOut | Cancelled | Faulted | Interrupted
+Ending = (
+    Answered | Refused | DeadlinePassed | TimedOut | Cancelled | Faulted | EngineLost | Interrupted
+)
 
 
 class Report(Struct, frozen=True, kw_only=True):

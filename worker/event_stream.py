@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 import aiormq
+import msgspec
 from aio_pika.abc import AbstractRobustConnection
 from pamqp.commands import Basic
 
@@ -35,20 +36,16 @@ class EventStream:
         self._wake = asyncio.Event()
         self._closing = False
 
-    def emit(self, job: GenerationJob, seq: int, event: Happening) -> None:
+    def of(self, job: GenerationJob) -> "JobEvents":
+        """The events of one run of a job."""
+        return JobEvents(self, job, self._worker)
+
+    def put(self, reply_to: str, message: JobEvent) -> None:
         """Hand an event over. Returns at once."""
-        message = JobEvent(
-            job_id=job.id,
-            attempt=job.attempt,
-            seq=seq,
-            at=datetime.now(UTC),
-            worker=self._worker,
-            event=event,
-        )
         if len(self._waiting) >= self._capacity:
             self._waiting.popleft()
             EVENTS_DROPPED.inc()
-        self._waiting.append((job.reply_to, message))
+        self._waiting.append((reply_to, message))
         self._wake.set()
 
     def close(self) -> None:
@@ -87,14 +84,7 @@ class EventStream:
         if len(texts) == 1:
             return reply_to, first
         whole = Delta(offset=first.event.offset, text="".join(texts), channel=first.event.channel)
-        return reply_to, JobEvent(
-            job_id=first.job_id,
-            attempt=first.attempt,
-            seq=first.seq,
-            at=first.at,
-            worker=first.worker,
-            event=whole,
-        )
+        return reply_to, msgspec.structs.replace(first, event=whole)
 
     async def _publish(
         self, channel: aiormq.abc.AbstractChannel, reply_to: str, message: JobEvent
@@ -111,6 +101,33 @@ class EventStream:
                 app_id="sluicegate",
             ),
         )
+
+
+class JobEvents:
+    """Numbers and stamps the events of one run of a job."""
+
+    def __init__(self, stream: EventStream, job: GenerationJob, worker: str) -> None:
+        self._stream = stream
+        self._job = job
+        self._worker = worker
+        self._seq = 0
+
+    def emit(self, event: Happening) -> None:
+        """Say what happened. Returns at once."""
+        message = JobEvent(
+            job_id=self._job.id,
+            attempt=self._job.attempt,
+            seq=self._seq,
+            at=datetime.now(UTC),
+            worker=self._worker,
+            event=event,
+        )
+        self._seq += 1
+        self._stream.put(self._job.reply_to, message)
+
+    def delta(self, offset: int, text: str) -> None:
+        """Say what text came."""
+        self.emit(Delta(offset=offset, text=text))
 
 
 def _delta_of(message: JobEvent, first: JobEvent) -> Delta | None:

@@ -19,15 +19,11 @@ from ..schemas import (
     Timings,
     Usage,
 )
-from .endings import Answered, Ending, Faulted, Refused, Report
-from .engine import Engine, EngineError, Segment
+from .endings import Answered, Ending, EngineLost, Faulted, Refused, Report
+from .engine import Engine, EngineDead, EngineError, Segment
 
 Release = Callable[[int, str], None]
 Clock = Callable[[], float]
-
-
-def keep_quiet(_offset: int, _text: str) -> None:
-    """For jobs that nobody watches."""
 
 
 class GenerationSession:
@@ -40,7 +36,7 @@ class GenerationSession:
         *,
         worker: str,
         nonce: str,
-        release: Release = keep_quiet,
+        release: Release | None = None,
         clock: Clock = time.monotonic,
     ) -> None:
         self._job = job
@@ -60,14 +56,16 @@ class GenerationSession:
         self._segments: list[SegmentRecord] = []
 
     async def run(self) -> Ending:
-        """Generate until the text is done or can't be. Never raises for what the job or the engine
-        did wrong; EngineDead comes back as Faulted like any other fault of the engine."""
+        """Generate until the text is done or can't be. What the job or the engine did wrong comes
+        back as an ending, never as an exception."""
         try:
             self._prompt = await self._engine.prompt_token_ids(self._job)
             self._began = self._clock()
             return await self._segment(derive_seed(self._base_seed(), self._job.attempt, 0))
         except InvalidMessage as error:
             return Refused(error)
+        except EngineDead as error:
+            return EngineLost(str(error))
         except EngineError as error:
             return Faulted(str(error))
         finally:
@@ -139,5 +137,6 @@ class GenerationSession:
         self._tokens.extend(token_ids)
         if text:
             self._text.append(text)
-            self._release(self._released, text)
+            if self._release is not None:
+                self._release(self._released, text)
             self._released += len(text)

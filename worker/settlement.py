@@ -32,6 +32,7 @@ from .endings import (
     Answered,
     Cancelled,
     DeadlinePassed,
+    EngineLost,
     Faulted,
     Interrupted,
     Refused,
@@ -93,11 +94,11 @@ def plan(  # noqa: PLR0911 - one return for each row of the table
         case Cancelled():
             outcome = outcomes.Cancelled()
             return _dead(who, job, delivery, report, outcome, Reason.CANCELLED, "generate")
-        case Faulted(detail) if delivery.times_returned >= DELIVERY_LIMIT:
+        case Faulted(detail) | EngineLost(detail) if delivery.times_returned >= DELIVERY_LIMIT:
             # One more rejection and the broker buries it without a word to the publisher.
             outcome = outcomes.Failed(reason=Reason.ENGINE_FAULT, detail=detail)
             return _dead(who, job, delivery, report, outcome, Reason.ENGINE_FAULT, "generate")
-        case Faulted():
+        case Faulted() | EngineLost():
             return Settlement((), Verb.REJECT)
         case Interrupted():
             return Settlement((), Verb.NACK)

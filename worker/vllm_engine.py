@@ -5,6 +5,7 @@ Importing it imports vLLM, which takes seconds: `engines.make_engine` does so wh
 
 import asyncio
 import copy
+import multiprocessing
 import re
 import signal
 from collections.abc import AsyncGenerator, Sequence
@@ -52,6 +53,7 @@ class VllmEngine:
     def __init__(self, config: Config) -> None:
         self._config = config
         self._engine: AsyncLLM | None = None
+        self._loading: asyncio.Future[AsyncLLM] | None = None
         self._tokenizer: PreTrainedTokenizerBase | None = None
         self._tokenizing = ThreadPoolExecutor(1, "tokenizing")
         self._max_model_len = 0
@@ -61,7 +63,9 @@ class VllmEngine:
         """Load the model in a thread: it takes from seconds to minutes."""
         try:
             async with asyncio.timeout(self._config.engine_start_timeout_s):
-                self._engine = await asyncio.to_thread(_load, self._config)
+                loop = asyncio.get_running_loop()
+                self._loading = loop.run_in_executor(None, _load, self._config)
+                self._engine = await asyncio.shield(self._loading)
         except TimeoutError as error:
             raise EngineUnavailable(
                 f"the engine did not start within {self._config.engine_start_timeout_s:g} s; "
@@ -122,16 +126,27 @@ class VllmEngine:
             raise EngineDead("vLLM's engine process is gone; its log says why") from error
 
     async def close(self) -> None:
-        """Stop the engine's processes."""
+        """Stop the engine's processes, in the middle of loading, too."""
         engine, self._engine = self._engine, None
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
         if engine is None:
+            await self._give_up_loading()
             return
         try:
             async with asyncio.timeout(_CLOSE_TIMEOUT_S):
                 await asyncio.to_thread(engine.shutdown)
         except TimeoutError as error:
             raise EngineError("vLLM did not stop in time") from error
+
+    async def _give_up_loading(self) -> None:
+        """vLLM can't be told to stop loading; when its processes die, its constructor raises."""
+        loading, self._loading = self._loading, None
+        while loading is not None and not loading.done():
+            for process in multiprocessing.active_children():
+                process.kill()
+            await asyncio.wait([loading], timeout=0.2)
+        if loading is not None and not loading.cancelled() and loading.exception() is None:
+            await asyncio.to_thread(loading.result().shutdown)
 
     def _running(self) -> AsyncLLM:
         if self._engine is None:

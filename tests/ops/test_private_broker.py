@@ -14,7 +14,6 @@ from pathlib import Path
 import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel
-
 from sluicegate.ops import broker_program, private_broker
 from sluicegate.ops.broker_program import install_advice
 from sluicegate.ops.private_broker import (
@@ -48,6 +47,10 @@ def processes_of(folder: str) -> list[str]:
         if command and folder.encode() in command + environment:
             found.append(command.replace(b"\0", b" ").decode(errors="replace"))
     return found
+
+
+def exists(path: str | Path) -> bool:
+    return Path(path).exists()
 
 
 async def eventually(condition: Callable[[], bool], within_s: float) -> bool:
@@ -85,7 +88,7 @@ async def test_a_confirmed_message_survives_a_kill_and_a_restart() -> None:
             assert message.body == b"before the crash"
             await message.ack()
     assert not processes_of(folder)
-    assert not Path(folder).exists()
+    assert not exists(folder)
 
 
 async def test_two_nodes_live_side_by_side_with_configuration_and_plugins() -> None:
@@ -114,7 +117,7 @@ async def test_two_nodes_live_side_by_side_with_configuration_and_plugins() -> N
 
 async def _server_node(broker: PrivateBroker) -> str:
     """The node's name as its data folder carries it."""
-    (data,) = await asyncio.to_thread(lambda: [p for p in (broker.folder / "data").iterdir()])
+    (data,) = await asyncio.to_thread(lambda: list((broker.folder / "data").iterdir()))
     return data.name
 
 
@@ -150,7 +153,7 @@ async def test_nothing_is_left_when_our_process_is_killed(tmp_path: Path) -> Non
     await holder.wait()
 
     assert await eventually(lambda: not processes_of(folder), within_s=8), processes_of(folder)
-    assert await eventually(lambda: not Path(folder).exists(), within_s=8)
+    assert await eventually(lambda: not exists(folder), within_s=8)
 
 
 async def test_a_cancelled_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,7 +174,7 @@ async def test_a_cancelled_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(asyncio.CancelledError):
         await starting
     assert not broker.running
-    assert not folders[0].exists()
+    assert not exists(folders[0])
     assert not processes_of(str(folders[0]))
 
 
@@ -209,7 +212,7 @@ async def test_stop_is_idempotent_and_works_after_kill() -> None:
     await broker.kill()
     await broker.stop()
     await broker.stop()
-    assert not folder.exists()
+    assert not exists(folder)
     with pytest.raises(BrokerFailed, match="not been started"):
         _ = broker.url
 

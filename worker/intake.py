@@ -1,0 +1,177 @@
+"""What becomes of a delivery: refused, joined to an attempt, answered again, or run and settled."""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode
+from ..schemas import Interrupted as InterruptedEvent
+from . import logs, metrics
+from .attempt import Attempt
+from .delivery import Delivery, Verb
+from .endings import Ending, EngineLost, Faulted, Interrupted, Report
+from .engine import Engine
+from .event_stream import EventStream, JobEvents
+from .registry import Registry
+from .session import GenerationSession
+from .settlement import Identity, Settlement, bury, plan
+from .settler import Settler
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Owns every attempt of this worker, each in a task of the group it is given."""
+
+    def __init__(
+        self,
+        group: asyncio.TaskGroup,
+        engine: Engine,
+        who: Identity,
+        settler: Settler,
+        events: EventStream,
+        *,
+        attempt_timeout_s: float,
+        on_engine_lost: Callable[[], None],
+    ) -> None:
+        self._group = group
+        self._engine = engine
+        self._who = who
+        self._settler = settler
+        self._events = events
+        self._attempt_timeout_s = attempt_timeout_s
+        self._registry = Registry()
+        self._on_engine_lost = on_engine_lost
+        self._closed = False
+        self._late: list[Delivery] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __repr__(self) -> str:
+        return f"<Intake {self._registry!r}>"
+
+    def take(self, delivery: Delivery) -> None:
+        """Decide what a delivery is, and start the task that deals with it. Never waits."""
+        if self._closed:
+            self._late.append(delivery)
+            return
+        try:
+            job = decode(delivery.body, GenerationJob)
+        except InvalidMessage as error:
+            self._start(self._bury(delivery, error), "bury")
+            return
+        key = (job.id, job.attempt)
+        if (attempt := self._registry.running(key)) is not None:
+            metrics.DUPLICATES.inc()
+            attempt.join(delivery)
+        elif (settlement := self._registry.settled(key)) is not None:
+            metrics.DUPLICATES.inc()
+            self._start(self._answer_again(settlement, delivery), f"answer again {job.id}")
+        else:
+            self._start(self._attempt(job, delivery), f"attempt {job.id}")
+
+    def close(self) -> None:
+        """Begin nothing more. What is still delivered waits for `hand_back`: given back at once, it
+        would come again at once, for as long as the consumers live."""
+        self._closed = True
+
+    async def hand_back(self) -> None:
+        """Return what came after `close`."""
+        await self._settler.settle(Settlement((), Verb.NACK), self._late)
+
+    async def idle(self, timeout_s: float) -> bool:
+        """Wait until nothing runs; False when that takes longer than `timeout_s` seconds."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout_s)
+        return not self._tasks
+
+    def abandon(self) -> None:
+        """Let go of everything, unsettled: it goes back when the channels close."""
+        for task in self._tasks:
+            task.cancel()
+
+    def interrupt(self, why: str) -> None:
+        """End every attempt that still generates; their jobs go back unspent."""
+        for attempt in self._registry.all_running():
+            attempt.end(Interrupted(why))
+
+    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        task = self._group.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _attempt(self, job: GenerationJob, delivery: Delivery) -> None:
+        events = self._events.of(job)
+        session = GenerationSession(
+            job,
+            self._engine,
+            worker=self._who.worker,
+            nonce=secrets.token_hex(4),
+            release=events.delta if job.stream else None,
+        )
+        attempt = Attempt(job, delivery, session)
+        self._registry.begin(attempt)
+        try:
+            with logs.about(job.id, job.attempt), metrics.IN_FLIGHT.track_inprogress():
+                events.emit(Accepted())
+                report = await self._run(attempt)
+                await self._settle(attempt, report, events)
+        finally:
+            self._registry.end(attempt)
+
+    async def _run(self, attempt: Attempt) -> Report:
+        try:
+            return await attempt.run(self._attempt_timeout_s)
+        except Exception as error:
+            # A fault of our own. The delivery limit ends it, with the job in the dead letters.
+            log.exception("the attempt failed unexpectedly")
+            return attempt.report(Faulted(f"{type(error).__name__}: {error}"))
+
+    async def _settle(self, attempt: Attempt, report: Report, events: JobEvents) -> None:
+        if isinstance(report.ending, EngineLost):
+            # Before anything is settled: the next delivery would fail as fast as it came.
+            self.close()
+            self._on_engine_lost()
+        settlement = plan(self._who, attempt.job, attempt.delivery, report)
+        if settlement.outcome is not None:
+            self._registry.remember(attempt.key, settlement)
+        settled = await self._settler.settle(settlement, attempt.deliveries)
+        if settlement.outcome is None:
+            events.emit(InterruptedEvent(detail=_detail(report.ending)))
+        elif settled:
+            events.emit(Finished(outcome=settlement.outcome))
+        _observe(report, settlement)
+
+    async def _bury(self, delivery: Delivery, error: InvalidMessage) -> None:
+        log.warning("a message of %s can't be read, it goes to the dead: %s", delivery.queue, error)
+        settlement = bury(self._who, delivery, error)
+        await self._settler.settle(settlement, [delivery])
+        metrics.JOBS.labels(outcome="undecodable").inc()
+
+    async def _answer_again(self, settlement: Settlement, delivery: Delivery) -> None:
+        await self._settler.settle(settlement, [delivery])
+
+
+def _detail(ending: Ending) -> str:
+    return ending.detail if isinstance(ending, Faulted | EngineLost | Interrupted) else ""
+
+
+def _observe(report: Report, settlement: Settlement) -> None:
+    kind = settlement.outcome.__struct_config__.tag if settlement.outcome else "returned"
+    metrics.JOBS.labels(outcome=str(kind)).inc()
+    metrics.TOKENS.labels(kind="prompt").inc(report.usage.prompt_tokens)
+    metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
+    metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)
+    metrics.ENGINE.observe(report.timings.engine_s)
+    if report.timings.queued_s is not None:
+        metrics.QUEUED.observe(report.timings.queued_s)
+    if report.timings.first_token_s is not None:
+        metrics.FIRST_TOKEN.observe(report.timings.first_token_s)
+    log.info(
+        "%s: %d tokens in %.2f s%s",
+        kind,
+        report.usage.completion_tokens,
+        report.timings.engine_s,
+        f" ({detail})" if (detail := _detail(report.ending)) else "",
+    )

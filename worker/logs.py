@@ -1,0 +1,89 @@
+"""Structured logs: for people or as JSON, with job and attempt on every line that has one."""
+
+import json
+import logging
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Final, Literal, TextIO
+
+_job: ContextVar[tuple[str, int] | None] = ContextVar("job", default=None)
+
+# A password in a URL, wherever it turns up: in messages, in exceptions, in other people's logs.
+_PASSWORD: Final = re.compile(
+    r"(?P<scheme>\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s@/]+@", re.IGNORECASE
+)
+# Escape sequences and other controls must not reach an operator's terminal.
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@contextmanager
+def about(job_id: str, attempt: int) -> Iterator[None]:
+    """Log lines inside name this job and attempt. Tasks that start inside inherit it."""
+    token = _job.set((job_id, attempt))
+    try:
+        yield
+    finally:
+        _job.reset(token)
+
+
+def clean(text: str) -> str:
+    """The text without passwords and controls."""
+    return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", _PASSWORD.sub(r"\g<scheme>:***@", text))
+
+
+class _JobFilter(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        record.sluice_job = _job.get()
+        return True
+
+
+class HumanFormatter(logging.Formatter):
+    """`12:00:01 INFO  worker.service  job=... attempt=1  message`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line, and the traceback below it."""
+        job: tuple[str, int] | None = getattr(record, "sluice_job", None)
+        when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        who = f" job={job[0]} attempt={job[1]}" if job else ""
+        line = f"{when} {record.levelname:<7} {_short(record.name)}{who}  {record.getMessage()}"
+        if record.exc_info:
+            line += "\n" + self.formatException(record.exc_info)
+        return clean(line)
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line: time, level, logger, message, job_id, attempt, error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One line."""
+        job: tuple[str, int] | None = getattr(record, "sluice_job", None)
+        line: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": clean(record.getMessage()),
+        }
+        if job:
+            line |= {"job_id": job[0], "attempt": job[1]}
+        if record.exc_info:
+            line["error"] = clean(self.formatException(record.exc_info))
+        return json.dumps(line, ensure_ascii=False)
+
+
+def configure(form: Literal["human", "json"], level: str, stream: TextIO | None = None) -> None:
+    """Send the process's logs to a stream, standard error by default."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else HumanFormatter())
+    handler.addFilter(_JobFilter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(logging.WARNING)
+    logging.getLogger("sluicegate").setLevel(level.upper())
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("sluicegate.")

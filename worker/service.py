@@ -1,0 +1,249 @@
+"""The worker: connects, loads the engine, takes jobs until it is told to stop, and drains."""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from enum import IntEnum
+from typing import Final
+
+from aio_pika.abc import AbstractRobustConnection
+
+from ..producer import connection as broker
+from ..producer.confirms import ConfirmedPublisher
+from ..producer.declare import require
+from ..producer.versions import remarks, require_version
+from ..schemas import Names, topology
+from . import metrics
+from .config import Config, check, lanes, slots, worker_name
+from .engine import Engine, EngineDead, EngineInfo
+from .engines import make_engine
+from .event_stream import EventStream
+from .intake import Intake
+from .lane_consumer import LaneConsumer
+from .loop_watch import LoopWatch
+from .settlement import Identity
+from .settler import Settler
+from .status_server import StatusServer
+
+log = logging.getLogger(__name__)
+
+_HEALTH_S: Final = 5.0
+_SETTLE_GRACE_S: Final = 5.0
+
+
+class ExitCode(IntEnum):
+    """What a supervisor reads."""
+
+    OK = 0
+    CANNOT_START = 3
+    ENGINE_LOST = 4
+    INTERRUPTED = 130
+
+
+class Worker:
+    """One worker. `run` returns when it was asked to stop and has drained, or lost its engine."""
+
+    def __init__(self, config: Config, engine: Engine | None = None) -> None:
+        check(config)
+        self._config = config
+        self._names = Names(config.namespace)
+        self._name = worker_name(config)
+        self._given_engine = engine
+        self._loop_watch = LoopWatch()
+        self._stop = asyncio.Event()
+        self._engine_lost = False
+        self._trouble: str | None = "starting"
+        self._consumers: list[LaneConsumer] = []
+        self.status_port = 0
+
+    def __repr__(self) -> str:
+        return f"<Worker {self._name}, {self.not_ready() or 'ready'}>"
+
+    def stop(self) -> None:
+        """Begin to drain: take no more jobs, finish what runs within the grace."""
+        self._stop.set()
+
+    def not_ready(self) -> str | None:
+        """None while jobs are taken and run; else what is in the way."""
+        if self._trouble is not None:
+            return self._trouble
+        deaf = [repr(consumer) for consumer in self._consumers if not consumer.consuming]
+        return f"not consuming: {', '.join(deaf)}" if deaf else None
+
+    async def run(self) -> ExitCode:
+        """Start, work, drain. Raises SluiceError when it can't start.
+
+        Cancelled, it leaves at once: what was not settled goes back to its queue.
+        """
+        status = StatusServer(
+            self._config.metrics_host,
+            self._config.metrics_port,
+            alive=self._loop_watch.trouble,
+            ready=self.not_ready,
+        )
+        self.status_port = status.port
+        beating = asyncio.create_task(self._loop_watch.run(), name="loop watch")
+        log.info("worker %s, status on port %d", self._name, status.port)
+        try:
+            return await self._live()
+        finally:
+            beating.cancel()
+            await asyncio.to_thread(status.close)
+
+    async def _live(self) -> ExitCode:
+        connection = await self._connect()
+        try:
+            engine = self._given_engine or await make_engine(self._config)
+            try:
+                info = await self._open(engine)
+                if info is None:
+                    log.info("stopped before the engine was loaded")
+                else:
+                    await self._work(connection, engine, info)
+            finally:
+                self._trouble = "stopped"
+                await engine.close()
+        finally:
+            await broker.close(connection)
+        return ExitCode.ENGINE_LOST if self._engine_lost else ExitCode.OK
+
+    async def _connect(self) -> AbstractRobustConnection:
+        """Before the engine: what can't work must not take minutes to say so."""
+        config = self._config
+        connection = await broker.connect(
+            config.amqp_url,
+            timeout_s=config.connect_timeout_s,
+            heartbeat_s=config.heartbeat_s,
+            name=f"sluice worker {self._name}",
+        )
+        try:
+            version = broker.server_version(connection)
+            require_version(version)
+            await require(connection, topology(config.namespace))
+        except BaseException:
+            await broker.close(connection)
+            raise
+        log.info("connected to RabbitMQ %s at %s", version, broker.address(connection))
+        for remark in remarks(version):
+            log.info("RabbitMQ %s: %s", version, remark)
+        return connection
+
+    async def _open(self, engine: Engine) -> EngineInfo | None:
+        """Open the engine; None if the worker was stopped meanwhile."""
+        self._trouble = "loading the engine"
+        log.info("loading the engine: %s", self._config.model or self._config.engine)
+        began = time.monotonic()
+        opening = asyncio.create_task(engine.open(), name="open engine")
+        stopping = asyncio.create_task(self._stop.wait(), name="wait for stop")
+        try:
+            await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if not opening.done():
+                return None
+            info = opening.result()
+        finally:
+            opening.cancel()
+            stopping.cancel()
+        log.info("engine ready after %.1f s", time.monotonic() - began)
+        return info
+
+    async def _work(
+        self, connection: AbstractRobustConnection, engine: Engine, info: EngineInfo
+    ) -> None:
+        who = Identity(worker=self._name, model=info.model, names=self._names)
+        publisher = ConfirmedPublisher(connection)
+        settler = Settler(publisher, who, publish_timeout_s=self._config.publish_timeout_s)
+        events = EventStream(self._names, self._name)
+        metrics.SLOTS.set(slots(self._config))
+        async with asyncio.TaskGroup() as group:
+            intake = Intake(
+                group,
+                engine,
+                who,
+                settler,
+                events,
+                attempt_timeout_s=self._config.attempt_timeout_s,
+                on_engine_lost=self._lose_engine,
+            )
+            group.create_task(events.run(connection), name="events")
+            health = group.create_task(self._watch(engine), name="engine health")
+            self._consumers = [
+                LaneConsumer(connection, self._names.jobs_queue(lane), share, intake.take)
+                for lane, share in lanes(self._config).items()
+            ]
+            for consumer in self._consumers:
+                group.create_task(consumer.run(), name=repr(consumer))
+            self._trouble = None
+            log.info("taking jobs: %s", self._config.lanes)
+            await self._stop.wait()
+            self._trouble = "stopping"
+            health.cancel()
+            await self._drain(intake)
+            events.close()
+        for consumer in self._consumers:
+            await consumer.close()
+        await publisher.close()
+
+    async def _watch(self, engine: Engine) -> None:
+        """Stop the worker when its engine is gone: every job would fail, one after the other."""
+        while True:
+            try:
+                await engine.health()
+            except EngineDead:
+                self._lose_engine()
+                return
+            await asyncio.sleep(_HEALTH_S)
+
+    def _lose_engine(self) -> None:
+        if not self._engine_lost:
+            log.error("the engine is lost; handing back what runs")
+        self._engine_lost = True
+        self._stop.set()
+
+    async def _drain(self, intake: Intake) -> None:
+        intake.close()
+        for consumer in self._consumers:
+            await consumer.stop()
+        await intake.hand_back()
+        grace_s = 0.0 if self._engine_lost else self._config.drain_grace_s
+        log.info("stopping: up to %g s for what runs", grace_s)
+        if await intake.idle(grace_s):
+            return
+        intake.interrupt("the worker is shutting down")
+        if not await intake.idle(self._config.publish_timeout_s + _SETTLE_GRACE_S):
+            log.warning("left unsettled, the broker delivers it again: %r", intake)
+            intake.abandon()
+
+
+def run_worker(config: Config) -> int:
+    """Run a worker in this process until a signal stops it. Returns its exit code.
+
+    The first SIGTERM or SIGINT drains, the second leaves at once, the third doesn't even tidy up.
+    """
+    return asyncio.run(_until_signalled(config))
+
+
+async def _until_signalled(config: Config) -> int:
+    worker = Worker(config)
+    running = asyncio.create_task(worker.run(), name="worker")
+    signals = 0
+
+    def on_signal() -> None:
+        nonlocal signals
+        signals += 1
+        if signals == 1:
+            worker.stop()
+        elif signals == 2:
+            log.warning("leaving at once; what is unsettled goes back to its queue")
+            running.cancel()
+        else:
+            os._exit(ExitCode.INTERRUPTED)
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    try:
+        return await running
+    except asyncio.CancelledError:
+        return ExitCode.INTERRUPTED
