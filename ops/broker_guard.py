@@ -73,6 +73,22 @@ def _word(wait_s: float) -> bytes | None:
     return os.read(0, 1) if readable else None
 
 
+def _collect(*own: "subprocess.Popen[bytes]") -> None:
+    """Take the exit status of whatever the node left to us, and of our own two."""
+    while sys.platform == "linux":
+        try:
+            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return
+        if ended is None:
+            return
+        owner = next((process for process in own if process.pid == ended.si_pid), None)
+        if owner is not None:
+            owner.poll()
+        else:
+            os.waitpid(ended.si_pid, 0)
+
+
 def _reap() -> None:
     """Wait for the helpers of the node, which end by themselves once it is gone."""
     deadline = time.monotonic() + REAP_LIMIT_S
@@ -98,6 +114,7 @@ def guard(epmd: list[str], node: list[str], folder: str, grace_s: float) -> int:
                 word = _word(LOOK_EVERY_S)
                 # A fork of our process may hold the pipe open after the process itself is gone.
                 if word is None and os.getppid() == parent:
+                    _collect(mapper, server)
                     continue
                 if word in (STOP, PAUSE):
                     keep_folder = _terminate(server, grace_s) and word == PAUSE

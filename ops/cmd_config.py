@@ -49,7 +49,7 @@ def init() -> None:
 def as_rows(settings: Settings) -> list[tuple[str, str, str]]:
     """Name, source and value of each setting, the value last because it may be long."""
     return [
-        (name, str(settings.sources[name]), shown(getattr(settings.config, name)))
+        (name, str(settings.sources[name]), shown(getattr(settings.config, name)) or '""')
         for name in FIELDS
     ]
 

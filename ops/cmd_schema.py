@@ -7,10 +7,15 @@ from . import console
 
 
 @click.command(name="schema")
-@click.argument("name", required=False, type=click.Choice(sorted(message_schemas())))
+@click.argument(
+    "name", metavar="[NAME]", required=False, type=click.Choice(sorted(message_schemas()))
+)
 @click.option("--json", "as_json", is_flag=True, help="Accepted for likeness: it is always JSON.")
 def command(name: str | None, as_json: bool) -> None:
     """Print the JSON Schema of message NAME, or one JSON object with all of them.
+
+    NAME is what `type` says in the message: generation_job, generation_result, job_event,
+    dead_letter or cancel_job.
 
     \b
     Examples:

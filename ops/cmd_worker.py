@@ -5,7 +5,9 @@ import os
 import click
 from msgspec import structs
 
-from ..worker.config import Config
+from ..schemas.errors import SluiceError
+from ..worker.config import Config, ConfigError
+from .console import CannotStart
 from .settings import ByTopic, option_flags
 
 
@@ -28,18 +30,26 @@ def command(config: Config) -> None:
     # The service pulls in the broker's client and more, which `--help` doesn't need.
     from ..worker.service import run_worker  # noqa: PLC0415
 
-    click.get_current_context().exit(run_worker(with_model(config)))
+    ready = with_model(config)
+    try:
+        code = run_worker(ready)
+    except ConfigError:
+        raise
+    except SluiceError as error:
+        raise CannotStart(str(error)) from error
+    click.get_current_context().exit(code)
 
 
 def with_model(config: Config) -> Config:
     """The configuration with a model in it: the embedded one, made if need be, where none is set.
 
-    With the embedded model nothing may look for a model hub, so the environment says offline.
+    Raises ModelUnavailable. With the embedded model nothing may look for a model hub, so the
+    environment says offline.
     """
-    if config.engine != "vllm" or config.model:
+    if config.engine != "vllm":
         return config
-    from .embedded_model import ensure_embedded_model, offline_environment  # noqa: PLC0415
+    from .embedded_model import offline_environment, resolve_model  # noqa: PLC0415
 
-    folder = ensure_embedded_model()
-    os.environ.update(offline_environment())
-    return structs.replace(config, model=str(folder))
+    if not config.model:
+        os.environ.update(offline_environment())
+    return structs.replace(config, model=resolve_model(config.model))

@@ -8,10 +8,17 @@ from typing import Any, Final
 import click
 import msgspec
 
+from ..schemas.errors import SluiceError
+
 OK: Final = 0
 FAILED: Final = 1  # the work failed, or a difference was found
 USAGE: Final = 2  # bad arguments, settings or input
 CANNOT_START: Final = 3  # broker unreachable, topology missing, model not found ...
+
+
+class CannotStart(SluiceError):
+    """A service, or a command, lacks something it needs to begin; the message says what."""
+
 
 # Up to the last `@`: a password with an unescaped `@` in it must go as well.
 _CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s'\"<>]*)@")

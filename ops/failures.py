@@ -11,6 +11,7 @@ from ..schemas.errors import InvalidMessage, SluiceError
 from ..worker.config import ConfigError
 from . import console
 from .broker_program import BrokerNotInstalled
+from .embedded_model import ModelUnavailable
 from .private_broker import BrokerFailed
 
 BAD_INPUT = (ConfigError, InvalidMessage)
@@ -19,8 +20,10 @@ NO_START = (
     BrokerFailed,
     BrokerNotInstalled,
     BrokerUnreachable,
+    ModelUnavailable,
     TopologyMissing,
     WrongBroker,
+    console.CannotStart,
 )
 
 

@@ -359,8 +359,7 @@ def _params(function: Any) -> list[SettingOption]:
 
 
 def _help(field: Field) -> str:
-    sentence = field.description[0].upper() + field.description[1:]
     default = shown(field.default)
     if field.base is dict or not default:
-        return f"{sentence}. [env: {field.variable}]"
-    return f"{sentence}. [env: {field.variable}; default: {default}]"
+        return f"{field.description} [env: {field.variable}]"
+    return f"{field.description} [env: {field.variable}; default: {default}]"

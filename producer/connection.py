@@ -19,7 +19,7 @@ from aio_pika.robust_connection import RobustConnection
 from yarl import URL
 
 from .errors import BrokerUnreachable
-from .shielding import see_through
+from .tasks import see_through
 
 # A broker that comes back should find its clients soon, and not all in a tight loop.
 RECONNECT_INTERVAL_S: Final = 1.0

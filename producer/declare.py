@@ -1,13 +1,13 @@
 """Putting the topology on the broker, and asking whether it stands."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
 
 import aiormq
 from aio_pika.abc import AbstractRobustConnection
-from aio_pika.exceptions import ChannelNotFoundEntity, ChannelPreconditionFailed
+from aio_pika.exceptions import AMQPChannelError, ChannelNotFoundEntity, ChannelPreconditionFailed
 from aiormq.exceptions import ChannelAccessRefused, ChannelLockedResource
 
 from ..schemas.topology import Binding, Exchange, Queue, Topology
@@ -56,8 +56,7 @@ async def require(
 
 async def declare_exchange(channel: Channel, exchange: Exchange) -> None:
     """Declare one exchange; errors as `apply`. They close the channel, as AMQP has it."""
-    with_what = f"exchange {exchange.name!r}"
-    async with _explained(with_what):
+    with explained(f"exchange {exchange.name!r}"):
         await channel.exchange_declare(
             exchange=exchange.name, exchange_type=exchange.kind, durable=True
         )
@@ -65,14 +64,13 @@ async def declare_exchange(channel: Channel, exchange: Exchange) -> None:
 
 async def declare_queue(channel: Channel, queue: Queue) -> None:
     """Declare one queue; errors as `apply`. They close the channel, as AMQP has it."""
-    async with _explained(f"queue {queue.name!r}"):
+    with explained(f"queue {queue.name!r}"):
         await channel.queue_declare(queue=queue.name, durable=True, arguments=_table(queue))
 
 
 async def bind(channel: Channel, binding: Binding) -> None:
     """Bind a queue to an exchange; errors as `apply`, and TopologyMissing."""
-    what = f"binding of {binding.queue!r} to {binding.exchange!r}"
-    async with _explained(what):
+    with explained(f"binding of {binding.queue!r} to {binding.exchange!r}"):
         await channel.queue_bind(
             queue=binding.queue,
             exchange=binding.exchange,
@@ -128,7 +126,10 @@ def _table(queue: Queue) -> dict[str, Any]:
 async def one_channel(
     connection: AbstractRobustConnection, timeout_s: float
 ) -> AsyncGenerator[Channel]:
-    """A channel for a few declarations, all of them within `timeout_s` seconds."""
+    """A channel for a few declarations, all of them within `timeout_s` seconds.
+
+    Raises BrokerUnreachable. Put `explained` around what is asked on it.
+    """
     try:
         with lost_not_cancelled():
             async with asyncio.timeout(timeout_s):
@@ -137,12 +138,15 @@ async def one_channel(
                     yield channel
                 finally:
                     await close_channel(channel)
+    except AMQPChannelError:
+        raise  # The broker's "no" to what was asked on it, not a lost connection.
     except CONNECTION_LOST as error:
         raise _lost(connection, error) from error
 
 
-@asynccontextmanager
-async def _explained(what: str) -> AsyncGenerator[None]:
+@contextmanager
+def explained(what: str) -> Generator[None]:
+    """Say what a refused declaration means: TopologyConflict, AccessRefused, TopologyMissing."""
     try:
         yield
     except (ChannelPreconditionFailed, ChannelLockedResource) as error:
@@ -152,7 +156,8 @@ async def _explained(what: str) -> AsyncGenerator[None]:
         ) from error
     except ChannelAccessRefused as error:
         raise AccessRefused(
-            f"this user may not declare {what}. Let an operator run `sluice topology apply`"
+            f"this user may not declare the {what}. Grant it configure, write and read permission, "
+            "or let an operator run `sluice topology apply`"
         ) from error
     except ChannelNotFoundEntity as error:
         raise TopologyMissing([what]) from error

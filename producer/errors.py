@@ -1,8 +1,12 @@
 """What can go wrong between a publisher and the broker. Each message says what to do."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from ..schemas.errors import SluiceError
+from ..schemas.errors import InvalidMessage, SluiceError
+
+if TYPE_CHECKING:
+    from .handle import Handle
 
 
 class BrokerError(SluiceError):
@@ -65,3 +69,52 @@ class ResultTimeout(SluiceError, TimeoutError):
             f"no result of job {job_id} after {timeout_s:g} s. It can still arrive: "
             "call result() again, or look whether a worker runs"
         )
+
+
+class ResultUnreadable(SluiceError):
+    """A result has come that can't be decoded. It was put with the dead letters."""
+
+    def __init__(self, job_id: str, why: InvalidMessage) -> None:
+        self.job_id = job_id
+        self.reason = why.reason
+        self.field = why.field
+        super().__init__(
+            f"the result of job {job_id} can't be read: {why}. "
+            "Are worker and backend of the same version?"
+        )
+
+
+class ForkedProducer(SluiceError):
+    """A producer was opened before this process was forked, and can't be used here."""
+
+    def __init__(self, opened_in: int) -> None:
+        super().__init__(
+            f"this producer was opened in process {opened_in}, before the fork: its connection and "
+            "thread stayed there. Open one in each process, for example in Gunicorn's post_fork"
+        )
+
+
+class PublishManyFailed(SluiceError):
+    """Not all jobs of a batch were published.
+
+    `published` maps the position of each job that was published to its handle, `failures` that of
+    each that was tried in vain to its error. All others were not tried. A job whose failure is a
+    PublishLost may be stored all the same; publishing it again with the same id is safe.
+    """
+
+    def __init__(
+        self,
+        published: "Mapping[int, Handle]",
+        failures: Mapping[int, Exception],
+        total: int | None,
+    ) -> None:
+        self.published = dict(published)
+        self.failures = dict(failures)
+        self.total = total
+        first = min(self.failures)
+        count = f"{len(self.published)} of {total}" if total is not None else len(self.published)
+        super().__init__(
+            f"{count} jobs were published, {len(self.failures)} failed, the rest was not tried. "
+            f"Job number {first} (from 0): {self.failures[first]}"
+        )
+        self.__cause__ = self.failures[first]

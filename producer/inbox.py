@@ -1,10 +1,9 @@
 """The consumer of a backend's reply queue: hands results to those who wait, and settles them."""
 
 import asyncio
+import contextlib
 import logging
-import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable
 from datetime import UTC, datetime
 from typing import Final
 
@@ -20,8 +19,8 @@ from .confirms import ConfirmedPublisher
 from .errors import ResultTimeout, ResultUnreadable
 from .ledger import Held, Ledger, Slot
 from .reply_queue import ReplyQueue
-from .shielding import see_through
 from .subscription import Delivery, Subscription
+from .tasks import end, spawn
 
 log = logging.getLogger(__name__)
 
@@ -68,14 +67,13 @@ class Inbox:
 
     async def start(self, on_death: Callable[[BaseException], None]) -> None:
         """Return when results come in. Errors as `ReplyQueue.prepare`."""
-        self._acker = asyncio.create_task(self._ack_all(), name="sluicegate acknowledgements")
+        self._acker = spawn(self._ack_all(), f"acknowledgements of {self._reply.key}", on_death)
         await self._subscription.start(on_death)
 
     async def stop(self) -> None:
         """Settle what was taken; the rest goes back to the queue. Harmless twice."""
-        for task in self._unreadable:
-            task.cancel()
-        await asyncio.gather(*self._unreadable, return_exceptions=True)
+        for task in tuple(self._unreadable):
+            await end(task)
         try:
             async with asyncio.timeout(FLUSH_TIMEOUT_S):
                 await self._to_ack.join()
@@ -83,9 +81,7 @@ class Inbox:
             log.warning("%d results stay unacknowledged and come again", self._to_ack.qsize())
         await self._subscription.stop()
         acker, self._acker = self._acker, None
-        if acker is not None:
-            acker.cancel()
-            await asyncio.gather(acker, return_exceptions=True)
+        await end(acker)
 
     async def wait(self, slot: Slot, timeout_s: float | None) -> GenerationResult:
         """A job's result, acknowledged now. Raises ResultTimeout, ResultUnreadable."""
@@ -97,8 +93,10 @@ class Inbox:
         assert slot.result is not None  # noqa: S101  `_next` saw to it
         return slot.result
 
-    @asynccontextmanager
-    async def receive(self, slot: Slot, timeout_s: float | None) -> AsyncGenerator[GenerationResult]:
+    @contextlib.asynccontextmanager
+    async def receive(
+        self, slot: Slot, timeout_s: float | None
+    ) -> AsyncGenerator[GenerationResult]:
         """A job's result, acknowledged when the body has ended well. Errors as `wait`."""
         held = None if slot.result is not None else await self._next(slot, timeout_s)
         if held is None:
@@ -137,7 +135,7 @@ class Inbox:
             raise ResultTimeout(slot.job_id, timeout_s or 0.0) from error
         return None
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def _lent(self, held: Held[Delivery]) -> AsyncGenerator[GenerationResult]:
         try:
             yield held.result
@@ -204,33 +202,20 @@ class Inbox:
         self, delivery: Delivery, error: InvalidMessage, job_id: str | None
     ) -> None:
         """Keep a copy with the dead letters, then acknowledge; otherwise give it back, later."""
-        letter = DeadLetter(
-            job_id=job_id if job_id and len(job_id) <= 128 else None,
-            reason=error.reason,
-            field=error.field,
-            detail=error.detail,
-            at=datetime.now(UTC),
-            origin=Origin(
-                stage="deliver",
-                worker=self._reply.key,
-                queue=self._names.results_queue(self._reply.key),
-                routing_key=delivery.routing_key,
-                message_id=delivery.message_id,
-                correlation_id=delivery.correlation_id,
-                redelivered=delivery.redelivered,
-            ),
-            raw_body=delivery.body[:MAX_JOB_BYTES],
-            raw_body_bytes=len(delivery.body) if len(delivery.body) > MAX_JOB_BYTES else None,
-        )
+        letter = _letter(delivery, error, job_id, self._names.results_queue(self._reply.key))
+        bodies = [(encode(letter), tag_of(DeadLetter))]
+        if letter.raw_body_bytes is not None:
+            bodies.append((delivery.body, tag_of(GenerationResult)))
         try:
-            await self._publisher.publish(
-                self._names.dlx,
-                "",
-                encode(letter),
-                kind=tag_of(DeadLetter),
-                correlation_id=delivery.correlation_id,
-                timeout_s=self._publish_timeout_s,
-            )
+            for body, kind in bodies:
+                await self._publisher.publish(
+                    self._names.dlx,
+                    "",
+                    body,
+                    kind=kind,
+                    correlation_id=delivery.correlation_id,
+                    timeout_s=self._publish_timeout_s,
+                )
         except SluiceError as failure:
             log.error("an unreadable result could not be kept as a dead letter: %s", failure)  # noqa: TRY400
             # Given back at once it would come again at once, for ever.
@@ -238,3 +223,36 @@ class Inbox:
             await delivery.nack()
         else:
             await delivery.ack()
+
+
+def _letter(
+    delivery: Delivery, error: InvalidMessage, job_id: str | None, queue: str
+) -> DeadLetter:
+    size = len(delivery.body)
+    return DeadLetter(
+        job_id=job_id,
+        reason=error.reason,
+        field=error.field,
+        detail=error.detail,
+        at=datetime.now(UTC),
+        origin=Origin(
+            stage="deliver",
+            worker="",
+            queue=queue,
+            routing_key=delivery.routing_key,
+            message_id=delivery.message_id,
+            correlation_id=delivery.correlation_id,
+            redelivered=delivery.redelivered,
+        ),
+        raw_body=delivery.body[:MAX_JOB_BYTES],
+        raw_body_bytes=size if size > MAX_JOB_BYTES else None,
+    )
+
+
+def _deferrer(loop: asyncio.AbstractEventLoop) -> Callable[[Callable[[], None]], None]:
+    def defer(work: Callable[[], None]) -> None:
+        # At the end of a program handles may die after their loop.
+        with contextlib.suppress(RuntimeError):
+            loop.call_soon_threadsafe(work)
+
+    return defer

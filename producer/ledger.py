@@ -145,13 +145,13 @@ class Ledger(Generic[D]):
         return self._discard_surplus()
 
     def lend(self, slot: Slot) -> Held[D] | None:
-        """A job's result, to be worked on and then `done` or given back; None where none is free."""
+        """A job's result, to be worked on and then `done` or given back; None where none is."""
         # Once closed it could not be acknowledged any more: let it go back to the queue.
         held = self._free(slot.job_id) if slot.result is None and self._closed is None else None
-        if held is None:
-            slot.arrived.clear()
-            return None
-        held.lent = True
+        if held is not None:
+            held.lent = True
+        elif slot.result is None and slot.error is None:
+            slot.arrived.clear()  # Another has it on loan.
         return held
 
     def lend_orphan(self) -> Held[D] | None:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 import aiormq
 from aio_pika.abc import AbstractRobustConnection
-from aiormq.abc import DeliveredMessage
+from aiormq.abc import ConsumerCallback, DeliveredMessage
 
 from ..schemas.errors import SluiceError
 from .connection import (
@@ -19,8 +19,7 @@ from .connection import (
     lost_not_cancelled,
     open_channel,
 )
-from .errors import BrokerUnreachable
-from .shielding import see_through
+from .tasks import end, see_through, spawn
 
 log = logging.getLogger(__name__)
 
@@ -76,6 +75,38 @@ class Delivery:
         return True
 
 
+class _Consumer:
+    """One consumer on one channel. `news` is set when it is `lost`, or should be widened."""
+
+    def __init__(self, channel: aiormq.abc.AbstractChannel) -> None:
+        self.channel = channel
+        self.tag: str | None = None
+        self.prefetch = 0
+        self.news = asyncio.Event()
+        self.lost = ""
+        # Held here because nothing else keeps this observer of the channel alive.
+        self._closing = cast("asyncio.Future[Any]", channel.closing)
+        self._closing.add_done_callback(lambda _: self._over("connection or channel lost"))
+        channel.on_consumer_cancel_callbacks.add(lambda _: self._over("cancelled by the broker"))
+
+    def _over(self, why: str) -> None:
+        self.lost = self.lost or why
+        self.news.set()
+
+    async def consume(
+        self, queue: str, prefetch: int, callback: ConsumerCallback, no_ack: bool
+    ) -> None:
+        """Begin, or go on with another prefetch; what is unacknowledged stays with us."""
+        with lost_not_cancelled():
+            async with asyncio.timeout(STEP_TIMEOUT_S):
+                if self.tag is not None:
+                    await self.channel.basic_cancel(self.tag)
+                if prefetch:
+                    await self.channel.basic_qos(prefetch_count=prefetch)
+                answer = await self.channel.basic_consume(queue, callback, no_ack=no_ack)
+        self.tag, self.prefetch = answer.consumer_tag, prefetch
+
+
 class Subscription:
     """Consumes a queue from `start` to `stop`.
 
@@ -100,98 +131,79 @@ class Subscription:
         self._on_message = on_message
         self._no_ack = no_ack
         self.prefetch = prefetch
+        self._queue = ""
+        self._consumer: _Consumer | None = None
         self._task: asyncio.Task[None] | None = None
-        self._standing: asyncio.Future[None] | None = None
-        self._over = asyncio.Event()
 
     def __repr__(self) -> str:
-        return f"<Subscription {self._what} prefetch={self.prefetch}>"
+        state = "consuming" if self._consumer is not None else "not consuming"
+        return f"<Subscription {self._what}: {state}, prefetch={self.prefetch}>"
 
     async def start(self, on_death: Callable[[BaseException], None]) -> None:
         """Return when it consumes; raise what stood in the way of that. Start once only.
 
         `on_death` hears of an error that nobody reckoned with: then the subscription is over.
         """
-        self._standing = asyncio.get_running_loop().create_future()
-        self._task = asyncio.create_task(self._run(), name=f"sluicegate {self._what}")
-        self._task.add_done_callback(lambda task: self._report(task, on_death))
-        try:
-            await asyncio.wait([self._standing, self._task], return_when=asyncio.FIRST_COMPLETED)
-            if self._task.done():
-                await self._task
-        except BaseException:
-            await self.stop()
-            raise
+        consumer = await self._subscribe()
+        self._task = spawn(self._keep(consumer), self._what, on_death)
 
     async def stop(self) -> None:
         """Stop consuming; what was not acknowledged goes back to the queue. Harmless twice."""
         task, self._task = self._task, None
-        if task is not None:
-            task.cancel()
-            await see_through(_ended(task))
+        await end(task)
 
     def widen(self, prefetch: int) -> None:
-        """Ask for more unacknowledged messages at once. They all come again, on a new channel."""
+        """Ask for that many unacknowledged messages at once from now on."""
         self.prefetch = prefetch
-        self._over.set()
+        if self._consumer is not None:
+            self._consumer.news.set()
 
-    async def _run(self) -> None:
+    async def _keep(self, consumer: _Consumer) -> None:
+        while True:
+            try:
+                self._consumer = consumer
+                await self._until_lost(consumer)
+            finally:
+                self._consumer = None
+                await see_through(close_channel(consumer.channel))
+            log.warning("%s: %s; subscribing again", self._what, consumer.lost)
+            consumer = await self._resubscribe()
+            log.info("%s: consuming at %s", self._what, address(self._connection))
+
+    async def _until_lost(self, consumer: _Consumer) -> None:
+        while not consumer.lost:
+            await consumer.news.wait()
+            consumer.news.clear()
+            if not consumer.lost and consumer.prefetch != self.prefetch:
+                try:
+                    await self._consume(consumer)
+                except CONNECTION_LOST as error:
+                    consumer.lost = str(error)
+
+    async def _resubscribe(self) -> _Consumer:
         pause_s = FIRST_PAUSE_S
         while True:
             try:
-                await self._consume()
-                pause_s = FIRST_PAUSE_S
-                continue
+                return await self._subscribe()
             except (SluiceError, *CONNECTION_LOST) as error:
-                if self._standing is not None and not self._standing.done():
-                    raise
-                log.warning("%s interrupted: %s", self._what, error)
+                log.warning("%s: can't subscribe: %s", self._what, error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
-    async def _consume(self) -> None:
-        """Subscribe, and return when the subscription has to be renewed."""
+    async def _subscribe(self) -> _Consumer:
         await self._connection.ready()
-        queue = await self._prepare()
+        self._queue = await self._prepare()
         channel = await open_channel(self._connection, timeout_s=STEP_TIMEOUT_S)
         try:
-            over = self._over = asyncio.Event()
-            channel.on_consumer_cancel_callbacks.add(lambda _frame: over.set())
-            # Held for as long as this lasts: nothing else keeps the observer alive.
-            closing = cast("asyncio.Future[Any]", channel.closing)
-            closing.add_done_callback(lambda _closing: over.set())
-            prefetch = self.prefetch
-            with lost_not_cancelled():
-                async with asyncio.timeout(STEP_TIMEOUT_S):
-                    if prefetch:
-                        await channel.basic_qos(prefetch_count=prefetch)
-                    await channel.basic_consume(queue, self._deliver, no_ack=self._no_ack)
-            if self._standing is not None and not self._standing.done():
-                self._standing.set_result(None)
-            else:
-                log.info("%s stands again at %s", self._what, address(self._connection))
-            if prefetch == self.prefetch:
-                await over.wait()
-            if prefetch == self.prefetch:
-                lost = closing.done() or channel.is_closed
-                raise BrokerUnreachable(
-                    "the connection or channel was lost"
-                    if lost
-                    else "the broker cancelled the consumer"
-                )
-        finally:
+            consumer = _Consumer(channel)
+            await self._consume(consumer)
+        except BaseException:
             await see_through(close_channel(channel))
+            raise
+        return consumer
+
+    async def _consume(self, consumer: _Consumer) -> None:
+        await consumer.consume(self._queue, self.prefetch, self._deliver, self._no_ack)
 
     async def _deliver(self, message: DeliveredMessage) -> None:
         self._on_message(Delivery(message.body, message))
-
-    def _report(self, task: asyncio.Task[None], on_death: Callable[[BaseException], None]) -> None:
-        stood = self._standing is not None and self._standing.done()
-        if task.cancelled() or (error := task.exception()) is None or not stood:
-            return  # `start` raises what happened before it stood.
-        log.critical("%s died", self._what, exc_info=error)
-        on_death(error)
-
-
-async def _ended(task: asyncio.Task[None]) -> None:
-    await asyncio.wait([task])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -15,9 +15,17 @@ def _invalid(field: str, detail: str, reason: Reason = Reason.INVALID_FIELD) -> 
     return InvalidMessage(reason, field, detail)
 
 
+def require_type(name: str, value: object, kind: Any, said: str) -> None:
+    """Raise InvalidMessage where a value built in Python is not what it should be."""
+    if not isinstance(value, kind):
+        raise _invalid(name, f"must be {said}, not {type(value).__name__}", Reason.WRONG_TYPE)
+
+
 def require_finite(**numbers: float) -> None:
     """Raise InvalidMessage for NaN and infinities: JSON has no word for them."""
     for name, value in numbers.items():
+        # Python doesn't check types; whoever builds a message there should be told here.
+        require_type(name, value, int | float, "a number")
         if not math.isfinite(value):
             raise _invalid(name, f"must be a finite number, not {value}")
 
@@ -25,6 +33,7 @@ def require_finite(**numbers: float) -> None:
 def require_clean(name: str, texts: Iterable[str]) -> None:
     """Raise InvalidMessage for NUL (databases refuse it) and lone surrogates (not UTF-8)."""
     for text in texts:
+        require_type(name, text, str, "text")
         if "\x00" in text:
             raise _invalid(name, "must not contain the character U+0000")
         if (at := lone_surrogate(text)) is not None:
@@ -40,21 +49,44 @@ def lone_surrogate(text: str) -> int | None:
     return None
 
 
-def walk(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, Any, int]]:
-    """Every node of a JSON-like value with its path and depth, parents first, bounded in depth."""
-    yield path, value, depth
-    if depth > MAX_NESTING:
-        return
-    if isinstance(value, dict):
-        for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-            yield from walk(item, f"{path}.{key}", depth + 1)
-    elif isinstance(value, list | tuple):
-        for index, item in enumerate(value):  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-            yield from walk(item, f"{path}[{index}]", depth + 1)
+def walk(value: Any, path: str) -> Iterator[tuple[str, Any, int]]:
+    """Every node of a JSON-like value with its path and depth, parents first, bounded in depth.
+
+    A loop and no recursion: it meets values made to hurt, on an event loop.
+    """
+    stack: list[tuple[str, Any, int]] = [(path, value, 0)]
+    while stack:
+        here, node, depth = step = stack.pop()
+        yield step
+        if depth > MAX_NESTING:
+            continue
+        if isinstance(node, dict):
+            items = cast("dict[Any, Any]", node).items()
+            inner = [(f"{here}.{key}", item, depth + 1) for key, item in items]
+        elif isinstance(node, list | tuple):
+            values = enumerate(cast("list[Any]", node))
+            inner = [(f"{here}[{index}]", item, depth + 1) for index, item in values]
+        else:
+            continue
+        stack.extend(reversed(inner))
 
 
 def require_json(name: str, value: dict[str, Any], *, max_bytes: int) -> None:
     """Raise InvalidMessage unless `value` is plain JSON: finite, shallow, and small enough."""
+    require_type(name, value, dict, "a dict")
+    try:
+        size = len(msgspec.json.encode(value))
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        # The walk knows better where and why.
+        _require_plain(name, value)
+        raise _invalid(name, f"is not JSON: {error}") from error
+    # The size comes first: it is cheap to tell, and bounds the walk.
+    if size > max_bytes:
+        raise _invalid(name, f"takes {size:,} bytes, the limit is {max_bytes:,}", Reason.TOO_LARGE)
+    _require_plain(name, value)
+
+
+def _require_plain(name: str, value: dict[str, Any]) -> None:
     for path, node, depth in walk(value, name):
         if depth > MAX_NESTING:
             raise _invalid(path, f"nested deeper than {MAX_NESTING} levels", Reason.TOO_DEEP)
@@ -63,13 +95,18 @@ def require_json(name: str, value: dict[str, Any], *, max_bytes: int) -> None:
                 require_finite(**{path: node})
             case str() if (at := lone_surrogate(node)) is not None:
                 raise _invalid(path, f"has half a surrogate pair at character {at}")
-            case dict() if not all(isinstance(key, str) for key in node):  # pyright: ignore[reportUnknownVariableType]
-                raise _invalid(path, "every key must be a string")
-            case _:
+            case dict():
+                _require_keys(path, cast("dict[Any, Any]", node))
+            case None | bool() | int() | str() | list() | tuple():
                 pass
-    try:
-        size = len(msgspec.json.encode(value))
-    except (TypeError, UnicodeEncodeError, OverflowError) as error:
-        raise _invalid(name, f"is not JSON: {error}") from error
-    if size > max_bytes:
-        raise _invalid(name, f"takes {size:,} bytes, the limit is {max_bytes:,}", Reason.TOO_LARGE)
+            case _:
+                detail = f"is of type {type(node).__name__}, for which JSON has no word"
+                raise _invalid(path, detail, Reason.WRONG_TYPE)
+
+
+def _require_keys(path: str, node: dict[Any, Any]) -> None:
+    for key in node:
+        if not isinstance(key, str):
+            raise _invalid(path, "every key must be a string", Reason.WRONG_TYPE)
+        if (at := lone_surrogate(key)) is not None:
+            raise _invalid(path, f"has a key with half a surrogate pair at character {at}")

@@ -69,7 +69,9 @@ def encode(message: Message) -> bytes:
         body = _encoder.encode(message)
     except UnicodeEncodeError as error:
         raise _first_fault(msgspec.to_builtins(message)) or _malformed(str(error)) from error
-    except TypeError as error:
+    except RecursionError as error:
+        raise InvalidMessage(Reason.TOO_DEEP, "$", "nested too deeply to be written") from error
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidMessage(Reason.WRONG_TYPE, "$", str(error)) from error
     decode(body, kind)
     return body
@@ -179,4 +181,9 @@ def _first_fault(value: Any) -> InvalidMessage | None:
         if isinstance(node, str) and (at := lone_surrogate(node)) is not None:
             detail = f"has half a surrogate pair at character {at}"
             return InvalidMessage(Reason.INVALID_FIELD, path, detail)
+        if isinstance(node, dict):
+            keys = cast("dict[Any, Any]", node)
+            if any(isinstance(key, str) and lone_surrogate(key) is not None for key in keys):
+                detail = "has a key with half a surrogate pair"
+                return InvalidMessage(Reason.INVALID_FIELD, path, detail)
     return None

@@ -1,10 +1,8 @@
 """Control messages: what publishers and operators say to all workers."""
 
-from datetime import datetime
-
 from msgspec import Struct
 
-from .jobs import JobId
+from .jobs import JobId, Timestamp
 from .version import SchemaVersion, this_version
 
 
@@ -13,4 +11,4 @@ class CancelJob(Struct, frozen=True, kw_only=True, tag_field="type", tag="cancel
 
     schema_version: SchemaVersion = this_version()
     job_id: JobId
-    at: datetime
+    at: Timestamp

@@ -1,6 +1,12 @@
 """Every error of ours has one root, so that a caller can catch the lot."""
 
+import unicodedata
+from typing import Final
+
 from .reasons import Reason
+
+MAX_FIELD_CHARS: Final = 200
+MAX_DETAIL_CHARS: Final = 500
 
 
 class SluiceError(Exception):
@@ -11,11 +17,23 @@ class InvalidMessage(SluiceError, ValueError):
     """A message can't be taken: which field, why, and the limit it broke.
 
     `reason` is the code that goes into results and dead letters, `field` a JSON path such as
-    `$.sampling.temperature` (`$` where the body as a whole is at fault).
+    `$.sampling.temperature` (`$` where the body as a whole is at fault). Both texts may quote what
+    was sent, so they are cut short and are fit for a log, a terminal and JSON.
     """
 
     def __init__(self, reason: Reason, field: str, detail: str) -> None:
-        super().__init__(f"{field}: {detail}" if field else detail)
         self.reason = reason
-        self.field = field
-        self.detail = detail
+        self.field = _tame(field, MAX_FIELD_CHARS)
+        self.detail = _tame(detail, MAX_DETAIL_CHARS)
+        super().__init__(f"{self.field}: {self.detail}" if field else self.detail)
+
+
+def _tame(text: str, limit: int) -> str:
+    short = text if len(text) <= limit else f"{text[: limit - 3]}..."
+    return "".join(char if _shows(char) else "?" for char in short)
+
+
+def _shows(char: str) -> bool:
+    """Not so control characters, half surrogate pairs, and whatever else would act, not show."""
+    category = unicodedata.category(char)
+    return category[0] != "C" and category not in ("Zl", "Zp")

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from .checks import require_clean, require_json
+from .checks import require_clean, require_json, require_type
 from .errors import InvalidMessage
 from .ids import new_id
 from .limits import (
@@ -100,9 +100,11 @@ class GenerationJob(
                 "prompt",
                 "set exactly one of prompt, messages, prompt_token_ids",
             )
+        require_clean("prompt", [] if self.prompt is None else [self.prompt])
+        for index, message in enumerate(self.messages or ()):
+            require_type(f"messages[{index}]", message, ChatMessage, "a ChatMessage")
         if self.is_empty():
             raise InvalidMessage(Reason.EMPTY_PROMPT, "prompt", "there is nothing to answer")
-        require_clean("prompt", [self.prompt or ""])
         if self.attempt > self.max_attempts:
             raise InvalidMessage(
                 Reason.INVALID_FIELD,

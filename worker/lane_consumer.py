@@ -17,7 +17,7 @@ from aiormq.exceptions import ChannelNotFoundEntity
 
 from ..producer.connection import CONNECTION_LOST, close_channel, open_channel
 from ..producer.errors import BrokerUnreachable
-from ..producer.shielding import see_through
+from ..producer.tasks import see_through
 from .delivery import Delivery
 from .metrics import CONSUMER_RESTARTS, CONSUMERS
 

@@ -2,8 +2,10 @@
 
 import json
 import logging
+import os
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -83,6 +85,33 @@ def configure(form: Literal["human", "json"], level: str, stream: TextIO | None 
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("sluicegate").setLevel(level.upper())
+
+
+@contextmanager
+def for_vllm(form: Literal["human", "json"], level: str) -> Iterator[None]:
+    """Make vLLM log as we do, in its child processes, too. What the user has set for it stands.
+
+    It says a lot at `info`; only `debug` of ours asks for that.
+    """
+    kind = JsonFormatter if form == "json" else HumanFormatter
+    config = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"ours": {"class": f"{kind.__module__}.{kind.__qualname__}"}},
+        "handlers": {"ours": {"class": "logging.StreamHandler", "formatter": "ours"}},
+        "loggers": {
+            "vllm": {
+                "handlers": ["ours"],
+                "level": "INFO" if level == "debug" else "WARNING",
+                "propagate": False,
+            }
+        },
+    }
+    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sluice-logging-") as file:
+        json.dump(config, file)
+        file.flush()
+        os.environ.setdefault("VLLM_LOGGING_CONFIG_PATH", file.name)
+        yield
 
 
 def _short(name: str) -> str:

@@ -15,7 +15,7 @@ from ..producer.confirms import ConfirmedPublisher
 from ..producer.declare import require
 from ..producer.versions import remarks, require_version
 from ..schemas import Names, topology
-from . import metrics
+from . import logs, metrics
 from .config import Config, check, lanes, slots, worker_name
 from .engine import Engine, EngineDead, EngineInfo
 from .engines import make_engine
@@ -221,7 +221,9 @@ def run_worker(config: Config) -> int:
 
     The first SIGTERM or SIGINT drains, the second leaves at once, the third doesn't even tidy up.
     """
-    return asyncio.run(_until_signalled(config))
+    logs.configure(config.log_format, config.log_level)
+    with logs.for_vllm(config.log_format, config.log_level):
+        return asyncio.run(_until_signalled(config))
 
 
 async def _until_signalled(config: Config) -> int:

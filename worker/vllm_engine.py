@@ -6,11 +6,13 @@ Importing it imports vLLM, which takes seconds: `engines.make_engine` does so wh
 import asyncio
 import copy
 import multiprocessing
+import os
 import re
 import signal
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, cast
 
@@ -34,6 +36,7 @@ from ..schemas import (
 )
 from .config import Config, slots
 from .engine import EngineDead, EngineError, EngineInfo, EngineUnavailable, Piece, Segment
+from .orphan_guard import WORKER_PID
 
 # vLLM's finish reasons that an answer may have; `error` is the engine's own failure.
 _FINISH: dict[str, FinishReason] = {
@@ -246,8 +249,11 @@ def _load(config: Config) -> AsyncLLM:
     if current_platform.is_cpu():
         arguments["block_size"] = _CPU_BLOCK_SIZE
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
+    os.environ[WORKER_PID] = str(os.getpid())
     # A Ctrl-C in a terminal reaches every process of the group. The engine must outlive it until
     # the worker has drained: signal masks are inherited by the processes that start from here.
+    # The resource tracker unblocks what it finds blocked when it starts, so it starts before.
+    resource_tracker.ensure_running()
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments | config.engine_args))

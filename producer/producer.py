@@ -1,0 +1,330 @@
+"""The client of a backend: publishes jobs, hands back their results and events."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from aio_pika.abc import AbstractRobustConnection
+
+from ..schemas.codec import encode, tag_of
+from ..schemas.control import CancelJob
+from ..schemas.errors import InvalidMessage
+from ..schemas.events import JobEvent
+from ..schemas.jobs import GenerationJob, ReplyKey
+from ..schemas.reasons import Reason
+from ..schemas.results import GenerationResult
+from ..schemas.topology import DEFAULT_NAMESPACE, LANES, Names, Topology, topology
+from . import declare
+from .batch import publish_many
+from .confirms import ConfirmedPublisher
+from .connection import close, connect, safe_url
+from .errors import BrokerUnreachable, ProducerClosed, Unroutable
+from .event_feed import EventFeed
+from .handle import Handle
+from .inbox import Inbox
+from .reply_queue import ReplyQueue
+from .tasks import see_through
+
+CLOSE_TIMEOUT_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """What an open producer is made of. Strong references: aio-pika itself holds weak ones."""
+
+    connection: AbstractRobustConnection
+    publisher: ConfirmedPublisher
+    reply: ReplyQueue
+    inbox: Inbox
+    feed: EventFeed | None
+
+
+class Producer:
+    """Publishes generation jobs and brings back what became of them.
+
+        async with Producer("amqp://localhost/") as producer:
+            handle = await producer.publish(GenerationJob(prompt="Why is the sky blue?"))
+            result = await handle.result(timeout=60)
+
+    - `reply` names the queue of results. None makes a private one that ends with this producer:
+      right where a caller waits. A name, say "orders", is a durable queue of that backend, where
+      results wait while it is down. Let one process at a time wait for handles on a name; several
+      may share it where each takes what comes, with `results()`.
+    - `connect_timeout_s`, `publish_timeout_s`: how long the first connection and a confirmed
+      publish may take, reconnecting included. Seconds.
+    - `max_in_flight`: publishes that may await the broker's confirmation at once; more wait.
+    - `events` False saves the broker work where nobody follows events.
+    - `reply_expires` True lets the named queue go when nobody has used it for half an hour.
+
+    A lost connection comes back by itself; results that came meanwhile are waiting then.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        reply: str | None = None,
+        *,
+        namespace: str = DEFAULT_NAMESPACE,
+        connect_timeout_s: float = 5.0,
+        publish_timeout_s: float = 10.0,
+        max_in_flight: int = 256,
+        events: bool = True,
+        reply_expires: bool = False,
+    ) -> None:
+        if max_in_flight < 1:
+            raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")
+        self._url = url
+        self._reply = _checked(reply)
+        self._names = Names(namespace)
+        self._connect_timeout_s = connect_timeout_s
+        self._publish_timeout_s = publish_timeout_s
+        self._max_in_flight = max_in_flight
+        self._confirming = asyncio.Semaphore(max_in_flight)
+        self._events = events
+        self._reply_expires = reply_expires
+        self._parts: _Parts | None = None
+        self._over: ProducerClosed | None = None
+
+    def __repr__(self) -> str:
+        if self._parts is None:
+            return f"<Producer to {safe_url(self._url)}: not open>"
+        return (
+            f"<Producer to {safe_url(self._url)}, results on {self._parts.reply.key}: "
+            f"{self._parts.inbox.ledger!r}>"
+        )
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises BrokerUnreachable, TopologyMissing, AccessRefused."""
+        if self._parts is not None or self._over is not None:
+            raise ProducerClosed("a producer can be opened once: make a new one")
+        connection = await connect(
+            self._url,
+            timeout_s=self._connect_timeout_s,
+            name=f"sluicegate producer {self._reply or ''} {socket.gethostname()}:{os.getpid()}",
+        )
+        try:
+            await declare.require(connection, _needed(self._names))
+            self._parts = await self._assemble(connection)
+        except BaseException:
+            await close(connection)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Stop. Whoever still waits hears ProducerClosed; results not taken stay on a named queue.
+
+        Harmless twice. Takes at most some seconds, also where the broker is gone.
+        """
+        parts, self._parts = self._parts, None
+        if parts is not None:
+            self._over = self._over or ProducerClosed("the producer was closed")
+            parts.inbox.ledger.close(self._over)
+            await see_through(_shut_down(parts))
+
+    @property
+    def reply_key(self) -> str:
+        """The routing key of this producer's results."""
+        return self._open().reply.key
+
+    async def publish(self, job: GenerationJob) -> Handle:
+        """Publish a job; return when the broker has stored it.
+
+        The job is given this producer's `reply_to`, and `enqueued_at` where it has none. Publishing
+        the same id again is allowed: each handle gets the result, and what comes twice is dropped.
+
+        Raises InvalidMessage before anything is sent, Unroutable, QueueFull (nothing stored),
+        BrokerUnreachable (nothing stored), PublishLost (perhaps stored; publishing again with the
+        same id is safe), TopologyMissing, AccessRefused, ProducerClosed.
+        """
+        parts = self._open()
+        body = encode(
+            msgspec.structs.replace(
+                job, reply_to=parts.reply.key, enqueued_at=job.enqueued_at or datetime.now(UTC)
+            )
+        )
+        # Before publishing: the result may be faster than the confirmation.
+        handle = self._handle(parts, job.id)
+        await self._confirmed(
+            parts,
+            self._names.jobs,
+            self._names.jobs_key(job.lane),
+            body,
+            kind=tag_of(GenerationJob),
+            job_id=job.id,
+            headers={"traceparent": job.traceparent} if job.traceparent else None,
+        )
+        return handle
+
+    async def publish_many(
+        self,
+        jobs: Iterable[GenerationJob] | AsyncIterable[GenerationJob],
+        *,
+        concurrency: int | None = None,
+    ) -> list[Handle]:
+        """Publish many jobs, `concurrency` at once (at most, and by default, `max_in_flight`).
+
+        Returns their handles in the order of the jobs. Jobs that come as an ordinary iterable are
+        all checked before the first is sent. After a failure no further job is begun.
+
+        Raises PublishManyFailed, which tells for each job whether it was published.
+        """
+        return await publish_many(self.publish, jobs, concurrency or self._max_in_flight)
+
+    def attach(self, job_id: str) -> Handle:
+        """The handle of a job that was published earlier, perhaps by another process.
+
+        Its result must come to this producer's reply queue. Events are seen from now on.
+        """
+        return self._handle(self._open(), job_id)
+
+    def results(self, *, idle_s: float | None = None) -> AsyncIterator[GenerationResult]:
+        """Results that nobody here holds a handle for, as they come: after a restart, say.
+
+        A result is acknowledged when the loop comes back for the next one. Leaving the loop by
+        `break` or an error leaves the last one unacknowledged: it comes again. Ends when the
+        producer is closed, or after `idle_s` seconds without a result.
+        """
+        return self._open().inbox.results(idle_s)
+
+    async def cancel(self, job_id: str) -> bool:
+        """Ask every worker to call a job off; True where at least one was there to hear it.
+
+        See `Handle.cancel`.
+        """
+        try:
+            await self._confirmed(
+                self._open(),
+                self._names.control,
+                "",
+                encode(CancelJob(job_id=job_id, at=datetime.now(UTC))),
+                kind=tag_of(CancelJob),
+                job_id=job_id,
+            )
+        except Unroutable:
+            return False
+        return True
+
+    def _open(self) -> _Parts:
+        if self._over is not None:
+            raise ProducerClosed(str(self._over))
+        if self._parts is None:
+            raise ProducerClosed("the producer is not open: use it inside `async with`")
+        return self._parts
+
+    def _handle(self, parts: _Parts, job_id: str) -> Handle:
+        return Handle(parts.inbox.ledger.slot(job_id), parts.inbox, self.cancel)
+
+    async def _assemble(self, connection: AbstractRobustConnection) -> _Parts:
+        reply = ReplyQueue(connection, self._names, self._reply, expires=self._reply_expires)
+        publisher = ConfirmedPublisher(connection)
+        inbox = Inbox(
+            connection, self._names, reply, publisher, publish_timeout_s=self._publish_timeout_s
+        )
+        ledger = inbox.ledger
+
+        def on_event(event: JobEvent) -> None:
+            if (slot := ledger.live(event.job_id)) is not None:
+                slot.events.add(event)
+
+        # Before the first publish: no event of a job of ours may be missed.
+        feed = (
+            EventFeed(connection, self._names, f"{reply.key}.#", on_event) if self._events else None
+        )
+        parts = _Parts(connection, publisher, reply, inbox, feed)
+        try:
+            await inbox.start(self._on_death)
+            if feed is not None:
+                await feed.start(self._on_death)
+        except BaseException:
+            await see_through(_shut_down(parts))
+            raise
+        return parts
+
+    def _on_death(self, error: BaseException) -> None:
+        self._over = ProducerClosed(f"the producer broke down ({error!r}): open a new one")
+        if self._parts is not None:
+            self._parts.inbox.ledger.close(self._over)
+
+    async def _confirmed(
+        self,
+        parts: _Parts,
+        exchange: str,
+        routing_key: str,
+        body: bytes,
+        *,
+        kind: str,
+        job_id: str,
+        headers: dict[str, Any] | None = None,
+    ) -> None:
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + self._publish_timeout_s
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._confirming.acquire()
+        except TimeoutError as error:
+            raise BrokerUnreachable(
+                f"{self._max_in_flight} publishes await the broker's confirmation and none came "
+                f"within {self._publish_timeout_s:g} s; nothing was published"
+            ) from error
+        try:
+            await parts.publisher.publish(
+                exchange,
+                routing_key,
+                body,
+                kind=kind,
+                correlation_id=job_id,
+                headers=headers,
+                timeout_s=max(0.001, deadline - clock()),
+            )
+        finally:
+            self._confirming.release()
+
+
+async def _shut_down(parts: _Parts) -> None:
+    try:
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await parts.inbox.stop()
+            if parts.feed is not None:
+                await parts.feed.stop()
+            if parts.reply.private and parts.connection.connected.is_set():
+                await parts.reply.delete()
+            await parts.publisher.close()
+    except TimeoutError:
+        pass  # The broker does not answer; closing the connection ends what is left.
+    finally:
+        await close(parts.connection)
+
+
+def _needed(names: Names) -> Topology:
+    """What a producer can't do without: the exchanges, and somewhere for jobs to go."""
+    whole = topology(names.namespace)
+    lanes = {names.jobs_queue(lane) for lane in LANES}
+    return Topology(
+        names=names,
+        exchanges=whole.exchanges,
+        queues=tuple(queue for queue in whole.queues if queue.name in lanes),
+        bindings=(),
+    )
+
+
+def _checked(reply: str | None) -> str | None:
+    if reply is not None:
+        try:
+            msgspec.convert(reply, ReplyKey)
+        except msgspec.ValidationError as error:
+            raise InvalidMessage(Reason.INVALID_FIELD, "reply", f"{error}: {reply!r}") from error
+    return reply

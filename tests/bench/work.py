@@ -1,0 +1,58 @@
+"""The work that every contender does: the same prompts, answered by the same scripted engine."""
+
+import random
+from typing import Final
+
+from sluicegate.schemas import GenerationJob, Sampling
+from sluicegate.worker.engine import Segment
+from sluicegate.worker.scripted import ScriptedEngine
+
+PROMPT_BYTES: Final = 2_000
+# The engine answers with the prompt itself: as many tokens as the prompt has bytes, and one step.
+SAMPLING: Final = Sampling(max_tokens=PROMPT_BYTES)
+
+_WORDS: Final = (
+    "the gate holds back what comes too fast and lets through what the engine can take now "
+    "a job is a promise to answer once even when the power fails between two words of it"
+).split()
+
+
+def prompts(count: int, seed: int) -> list[str]:
+    """Texts of PROMPT_BYTES each, no two alike. The same seed gives the same texts."""
+    return [_prompt(random.Random(f"{seed}:{number}")) for number in range(count)]
+
+
+def _prompt(source: random.Random) -> str:
+    text = " ".join(source.choices(_WORDS, k=PROMPT_BYTES // 3))
+    return text[: PROMPT_BYTES - 1] + "."
+
+
+def engine() -> ScriptedEngine:
+    """An engine that takes one step for each answer, and no time but that of its own code."""
+    return ScriptedEngine(chunk=PROMPT_BYTES)
+
+
+class Answerer:
+    """The scripted engine for those who have no worker of ours around it."""
+
+    def __init__(self) -> None:
+        self._engine = engine()
+
+    async def open(self) -> None:
+        """Must come first."""
+        await self._engine.open()
+
+    async def answer(self, job_id: str, prompt: str) -> str:
+        """What the engine says to a prompt."""
+        segment = Segment(
+            request_id=job_id,
+            prompt_token_ids=tuple(prompt.encode()),
+            sampling=SAMPLING,
+            seed=0,
+        )
+        return "".join([piece.text async for piece in self._engine.stream(segment)])
+
+
+def job(prompt: str) -> GenerationJob:
+    """A prompt as a job of ours."""
+    return GenerationJob(prompt=prompt, sampling=SAMPLING)

@@ -1,0 +1,410 @@
+"""Laws of the codec, over generated messages and over bodies made to hurt."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any, cast, get_args
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from sluicegate.schemas import (
+    Accepted,
+    AttemptRecord,
+    CancelJob,
+    Cancelled,
+    ChatMessage,
+    Completed,
+    DeadLetter,
+    Delta,
+    Expired,
+    Failed,
+    Finished,
+    FinishReason,
+    GenerationJob,
+    GenerationResult,
+    Interrupted,
+    InvalidMessage,
+    JobEvent,
+    Lane,
+    Lineage,
+    Message,
+    Origin,
+    Reason,
+    Rejected,
+    Sampling,
+    SegmentRecord,
+    StructuredOutput,
+    Timings,
+    Usage,
+    decode,
+    encode,
+    peek,
+)
+from sluicegate.schemas.codec import MESSAGE_TYPES, limit_of, tag_of
+from sluicegate.schemas.json_schema import message_schemas
+from sluicegate.schemas.limits import MAX_NESTING
+
+slow = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+
+clean = st.characters(exclude_characters="\x00", exclude_categories=("Cs",))
+text = st.text(clean, max_size=40)
+short = st.text(clean, min_size=1, max_size=20)
+spoken = text.filter(lambda said: bool(said.strip()))
+ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_:-]{0,127}", fullmatch=True)
+zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+
+
+def moment(microseconds: int, zone: timezone) -> datetime:
+    return datetime.fromtimestamp(microseconds / 1e6, zone)
+
+
+moments = st.builds(moment, st.integers(0, 2**52), st.just(UTC) | zones)
+counts = st.integers(0, 2**53)
+seconds = st.floats(0, 1e9)
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(10**40), 10**40)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+)
+keys = st.text(st.characters(exclude_categories=("Cs",)), max_size=10)
+json_values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
+    max_leaves=15,
+)
+objects = st.dictionaries(keys, json_values, max_size=4)
+
+
+def assert_refused_or_sound(body: bytes, kind: type[Message]) -> None:
+    """Refused with a field and a reason, or let in as something that can be passed on."""
+    try:
+        survivor = decode(body, kind)
+    except InvalidMessage as error:
+        refusal = error
+    else:
+        assert decode(encode(survivor), kind) == survivor
+        return
+    assert refusal.field.startswith("$")
+    assert refusal.detail
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place in a JSON value, at any depth, as a container and a key or index."""
+    inner: list[tuple[Any, Any]] = []
+    if isinstance(value, dict):
+        inner = list(cast("dict[Any, Any]", value).items())
+    elif isinstance(value, list):
+        inner = list(enumerate(cast("list[Any]", value)))
+    for key, item in inner:
+        yield value, key
+        yield from places(item)
+
+
+def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    return st.none() | strategy
+
+
+structured = st.one_of(
+    st.builds(StructuredOutput, json_schema=objects),
+    st.builds(StructuredOutput, regex=short),
+    st.builds(StructuredOutput, choice=st.lists(short, min_size=1, max_size=3).map(tuple)),
+    st.builds(StructuredOutput, grammar=short),
+)
+
+
+@st.composite
+def samplings(draw: st.DrawFn) -> Sampling:
+    max_tokens = draw(st.integers(1, 131_072))
+    return Sampling(
+        temperature=draw(st.floats(0, 2)),
+        top_p=draw(st.floats(0, 1, exclude_min=True)),
+        top_k=draw(st.integers(0, 1_000_000)),
+        min_p=draw(st.floats(0, 1)),
+        seed=draw(maybe(st.integers(0, 2**63 - 1))),
+        max_tokens=max_tokens,
+        min_tokens=draw(st.integers(0, max_tokens)),
+        stop=tuple(draw(st.lists(short, max_size=4))),
+        presence_penalty=draw(st.floats(-2, 2)),
+        frequency_penalty=draw(st.floats(-2, 2)),
+        repetition_penalty=draw(st.floats(0, 2, exclude_min=True)),
+        bad_words=tuple(draw(st.lists(short, max_size=4))),
+        logit_bias=draw(
+            st.dictionaries(st.integers(0, 2**31 - 1), st.floats(-100, 100), max_size=4)
+        ),
+        structured_output=draw(maybe(structured)),
+    )
+
+
+finish_reasons = st.sampled_from(get_args(FinishReason))
+segments = st.builds(
+    SegmentRecord,
+    seed=st.integers(0, 2**63 - 1),
+    prompt_tokens=counts,
+    cached_tokens=counts,
+    tokens=counts,
+    engine_s=seconds,
+    finish_reason=maybe(finish_reasons),
+)
+attempts = st.builds(
+    AttemptRecord,
+    attempt=st.integers(1, 10),
+    worker=text,
+    started_at=moments,
+    segments=st.lists(segments, max_size=3).map(tuple),
+)
+lineages = st.builds(Lineage, attempts=st.lists(attempts, max_size=3).map(tuple))
+chats = st.builds(ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> GenerationJob:
+    source: dict[str, Any] = draw(
+        st.one_of(
+            st.fixed_dictionaries({"prompt": spoken}),
+            st.fixed_dictionaries(
+                {
+                    "messages": st.tuples(
+                        st.builds(ChatMessage, role=st.just("user"), content=spoken), chats
+                    )
+                }
+            ),
+            st.fixed_dictionaries(
+                {
+                    "prompt_token_ids": st.lists(
+                        st.integers(0, 2**31 - 1), min_size=1, max_size=9
+                    ).map(tuple)
+                }
+            ),
+        )
+    )
+    max_attempts = draw(st.integers(1, 10))
+    return GenerationJob(
+        **source,
+        id=draw(ids),
+        sampling=draw(samplings()),
+        profile=draw(st.from_regex(r"[a-z][a-z0-9_-]{0,63}", fullmatch=True)),
+        gates=draw(objects),
+        checks=draw(st.sampled_from(["off", "observe", "block"])),
+        lane=draw(st.sampled_from(get_args(Lane))),
+        max_attempts=max_attempts,
+        deadline=draw(maybe(moments)),
+        stream=draw(st.booleans()),
+        reply_to=draw(ids),
+        traceparent=draw(
+            maybe(
+                st.from_regex(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}", fullmatch=True)
+            )
+        ),
+        metadata=draw(objects),
+        attempt=draw(st.integers(1, max_attempts)),
+        enqueued_at=draw(maybe(moments)),
+        lineage=draw(lineages),
+    )
+
+
+reasons = st.sampled_from(Reason)
+outcomes = st.one_of(
+    st.just(Completed()),
+    st.builds(Rejected, reason=reasons, detail=text, field=maybe(text)),
+    st.just(Cancelled()),
+    st.builds(Expired, deadline=moments),
+    st.builds(Failed, reason=reasons, detail=text),
+)
+results = st.builds(
+    GenerationResult,
+    job_id=ids,
+    attempt=st.integers(1, 10),
+    outcome=outcomes,
+    text=text,
+    reasoning=maybe(text),
+    finish_reason=maybe(finish_reasons),
+    usage=st.builds(Usage, prompt_tokens=counts, completion_tokens=counts),
+    timings=st.builds(Timings, queued_s=maybe(seconds), engine_s=seconds),
+    lineage=lineages,
+    model=maybe(text),
+    worker=maybe(text),
+    finished_at=moments,
+    metadata=objects,
+)
+events = st.builds(
+    JobEvent,
+    job_id=ids,
+    attempt=st.integers(1, 10),
+    seq=counts,
+    at=moments,
+    worker=text,
+    event=st.one_of(
+        st.just(Accepted()),
+        st.builds(
+            Delta, offset=counts, text=text, channel=st.sampled_from(["content", "reasoning"])
+        ),
+        st.builds(Interrupted, detail=text),
+        st.builds(Finished, outcome=outcomes),
+    ),
+)
+dead_letters = st.builds(
+    DeadLetter,
+    job_id=maybe(ids),
+    reason=reasons,
+    field=maybe(text),
+    detail=text,
+    at=moments,
+    origin=st.builds(
+        Origin,
+        stage=st.sampled_from(["decode", "admit", "generate", "deliver"]),
+        worker=text,
+        queue=text,
+        routing_key=maybe(text),
+        redelivered=st.booleans(),
+    ),
+    job=maybe(jobs()),
+    raw_body=maybe(st.binary(max_size=100)),
+    raw_body_bytes=maybe(counts),
+    result=maybe(results),
+    evidence=objects,
+)
+cancels = st.builds(CancelJob, job_id=ids, at=moments)
+messages = st.one_of(jobs(), results, events, dead_letters, cancels)
+
+VALIDATORS: dict[str, Any] = {
+    name: Draft202012Validator(schema) for name, schema in message_schemas().items()
+}
+
+
+@slow
+@given(messages)
+def test_a_message_comes_back_as_it_went(message: Message) -> None:
+    assert decode(encode(message), type(message)) == message
+
+
+@slow
+@given(messages)
+def test_what_is_encoded_fits_its_json_schema(message: Message) -> None:
+    faults = VALIDATORS[tag_of(type(message))].iter_errors(json.loads(encode(message)))
+    assert [fault.message for fault in faults] == []
+
+
+@slow
+@given(objects)
+def test_metadata_comes_back_untouched(metadata: dict[str, Any]) -> None:
+    job = GenerationJob(prompt="x", metadata=metadata)
+    back = decode(encode(job), GenerationJob).metadata
+    assert back == metadata
+    # 1, 1.0 and True are equal in Python, and not the same to whoever asked for them back.
+    assert repr(back) == repr(metadata)
+
+
+@slow
+@given(messages)
+def test_unknown_fields_are_tolerated_at_every_level(message: Message) -> None:
+    body = json.dumps(with_more(json.loads(encode(message)))).encode()
+    if len(body) <= limit_of(type(message)):
+        assert decode(body, type(message)) == message
+
+
+FREE_FORM = {"metadata", "gates", "evidence", "json_schema", "logit_bias"}
+
+
+def with_more(value: Any, *, free: bool = False) -> Any:
+    """The value with an unknown field in each of its structs."""
+    if free:
+        return value
+    if isinstance(value, list):
+        return [with_more(item) for item in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        inner = {key: with_more(item, free=key in FREE_FORM) for key, item in items}
+        return {**inner, "of_a_later_version": {"x": [1]}}
+    return value
+
+
+@slow
+@given(st.binary(max_size=400), st.sampled_from(MESSAGE_TYPES))
+def test_arbitrary_bytes_are_refused_with_a_reason(body: bytes, kind: type[Message]) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        decode(body, kind)
+    assert caught.value.field.startswith("$")
+    peek(body)
+
+
+@slow
+@given(json_values, st.sampled_from(MESSAGE_TYPES))
+def test_arbitrary_json_is_refused_with_a_reason(value: Any, kind: type[Message]) -> None:
+    body = msgspec.json.encode(value)
+    with pytest.raises(InvalidMessage):
+        decode(body, kind)
+    peek(body)
+
+
+@slow
+@given(messages, st.data())
+def test_a_damaged_body_is_refused_or_still_a_message(
+    message: Message, data: st.DataObject
+) -> None:
+    body = bytearray(encode(message))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        match data.draw(st.sampled_from(["change", "remove", "insert", "cut"])):
+            case "change":
+                body[at] = data.draw(st.integers(0, 255))
+            case "remove":
+                del body[at]
+            case "insert":
+                body[at:at] = data.draw(st.binary(min_size=1, max_size=6))
+            case _:
+                del body[at:]
+        if not body:
+            break
+    assert_refused_or_sound(bytes(body), type(message))
+    peek(bytes(body))
+
+
+@slow
+@given(jobs(), st.data())
+def test_a_wrong_value_anywhere_is_refused_or_harmless(
+    job: GenerationJob, data: st.DataObject
+) -> None:
+    tree = json.loads(encode(job))
+    container, key = data.draw(st.sampled_from(list(places(tree))))
+    container[key] = data.draw(json_values)
+    assert_refused_or_sound(json.dumps(tree).encode(), GenerationJob)
+
+
+@slow
+@given(st.integers(0, 2 * MAX_NESTING))
+def test_nesting_is_bounded_and_the_bound_is_taken(levels: int) -> None:
+    metadata: Any = 1
+    for _ in range(levels):
+        metadata = {"a": metadata}
+    if levels == 0:
+        return
+    body = json.dumps(
+        {"type": "generation_job", "schema_version": 1, "id": "a", "prompt": "x"}
+        | {"metadata": metadata}
+    ).encode()
+    if levels <= MAX_NESTING:
+        assert decode(body, GenerationJob).metadata == metadata
+        return
+    with pytest.raises(InvalidMessage) as caught:
+        decode(body, GenerationJob)
+    assert caught.value.reason is Reason.TOO_DEEP
+    with pytest.raises(InvalidMessage) as caught:
+        GenerationJob(prompt="x", metadata=metadata)
+    assert caught.value.reason is Reason.TOO_DEEP
+
+
+@slow
+@given(st.text(), st.text())
+def test_an_error_can_be_logged_and_sent(field: str, detail: str) -> None:
+    error = InvalidMessage(Reason.INVALID_FIELD, field, detail)
+    for said in (str(error), error.field, error.detail):
+        assert said.encode().decode() == said
+        assert "\n" not in said
+        assert "\x1b" not in said
+        assert len(said) < 800
