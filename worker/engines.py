@@ -3,7 +3,7 @@
 import asyncio
 import importlib
 
-from .config import Config
+from .config import Config, ConfigError
 from .engine import Engine, EngineUnavailable
 from .scripted import ScriptedEngine
 
@@ -11,7 +11,7 @@ from .scripted import ScriptedEngine
 async def make_engine(config: Config) -> Engine:
     """The engine, not yet open. vLLM is imported here, in a thread, and only if it is wanted."""
     if config.engine == "scripted":
-        return ScriptedEngine()
+        return _scripted(config)
     try:
         module = await asyncio.to_thread(importlib.import_module, ".vllm_engine", __package__)
     except ImportError as error:
@@ -20,3 +20,13 @@ async def make_engine(config: Config) -> Engine:
             "where there is no GPU"
         ) from error
     return module.VllmEngine(config)
+
+
+def _scripted(config: Config) -> Engine:
+    try:
+        return ScriptedEngine(**config.engine_args)
+    except TypeError as error:
+        raise ConfigError(
+            f"the scripted engine does not take these engine_args ({error}); it takes chunk, "
+            "step_s, max_model_len and model"
+        ) from error

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ _CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @contextmanager
-def about(job_id: str, attempt: int) -> Iterator[None]:
+def about(job_id: str, attempt: int) -> Generator[None]:
     """Log lines inside name this job and attempt. Tasks that start inside inherit it."""
     token = _job.set((job_id, attempt))
     try:
@@ -88,7 +88,7 @@ def configure(form: Literal["human", "json"], level: str, stream: TextIO | None 
 
 
 @contextmanager
-def for_vllm(form: Literal["human", "json"], level: str) -> Iterator[None]:
+def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
     """Make vLLM log as we do, in its child processes, too. What the user has set for it stands.
 
     It says a lot at `info`; only `debug` of ours asks for that.

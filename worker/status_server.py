@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import REGISTRY, make_wsgi_app
+from prometheus_client import REGISTRY, make_wsgi_app  # pyright: ignore[reportUnknownVariableType]
 
 from ..schemas import SluiceError
 
 if TYPE_CHECKING:
-    from wsgiref.types import StartResponse, WSGIEnvironment
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 # What a probe gets: None when all is well, else a sentence that says what is not.
 Probe = Callable[[], str | None]
@@ -33,7 +33,7 @@ class StatusServer:
 
     def __init__(self, host: str, port: int, *, alive: Probe, ready: Probe) -> None:
         self._probes = {"/healthz": alive, "/readyz": ready}
-        self._metrics = make_wsgi_app(REGISTRY)
+        self._metrics: WSGIApplication = make_wsgi_app(REGISTRY)
         try:
             self._server = make_server(
                 host, port, self._answer, server_class=WSGIServer, handler_class=_QuietHandler

@@ -14,9 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from transformers import PreTrainedTokenizerBase
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
@@ -50,6 +49,23 @@ _CPU_BLOCK_SIZE = 32
 _CLOSE_TIMEOUT_S = 30.0
 
 
+class _Tokenizer(Protocol):
+    """What is used of a tokenizer of transformers, whose own types are half unknown."""
+
+    chat_template: object
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def apply_chat_template(
+        self,
+        conversation: list[dict[str, str]],
+        *,
+        add_generation_prompt: bool,
+        tokenize: bool,
+        return_dict: bool,
+    ) -> list[int]: ...
+
+
 class VllmEngine:
     """AsyncLLM behind the Engine protocol. Token-id prompts in, deltas out."""
 
@@ -57,7 +73,7 @@ class VllmEngine:
         self._config = config
         self._engine: AsyncLLM | None = None
         self._loading: asyncio.Future[AsyncLLM] | None = None
-        self._tokenizer: PreTrainedTokenizerBase | None = None
+        self._tokenizer: _Tokenizer | None = None
         self._tokenizing = ThreadPoolExecutor(1, "tokenizing")
         self._max_model_len = 0
         self._vocabulary = 0
@@ -68,18 +84,19 @@ class VllmEngine:
             async with asyncio.timeout(self._config.engine_start_timeout_s):
                 loop = asyncio.get_running_loop()
                 self._loading = loop.run_in_executor(None, _load, self._config)
-                self._engine = await asyncio.shield(self._loading)
+                engine = await asyncio.shield(self._loading)
         except TimeoutError as error:
             raise EngineUnavailable(
                 f"the engine did not start within {self._config.engine_start_timeout_s:g} s; "
                 "raise engine_start_timeout_s if the model is large"
             ) from error
+        self._engine = engine
         # A tokenizer of our own: encoding borrows it mutably, while vLLM decodes with the other.
-        tokenizer = cast("PreTrainedTokenizerBase", self._engine.get_tokenizer())
-        self._tokenizer = copy.deepcopy(tokenizer)
-        self._max_model_len = self._engine.model_config.max_model_len
-        self._vocabulary = self._engine.model_config.get_vocab_size()
-        return EngineInfo(model=self._engine.model_config.model, max_model_len=self._max_model_len)
+        self._tokenizer = copy.deepcopy(cast("_Tokenizer", engine.get_tokenizer()))
+        model = engine.model_config
+        self._max_model_len = model.max_model_len
+        self._vocabulary = model.get_vocab_size()
+        return EngineInfo(model=model.model, max_model_len=self._max_model_len)
 
     async def prompt_token_ids(self, job: GenerationJob) -> tuple[int, ...]:
         """The job's prompt in tokens; text and messages go through the chat template.
@@ -211,7 +228,7 @@ def _structured(wanted: StructuredOutput | None) -> StructuredOutputsParams | No
     )
 
 
-def _render(tokenizer: PreTrainedTokenizerBase, job: GenerationJob) -> tuple[int, ...]:
+def _render(tokenizer: _Tokenizer, job: GenerationJob) -> tuple[int, ...]:
     """Blocking. The prompt through the chat template, or as plain text where there is none."""
     if tokenizer.chat_template is None:
         if job.messages is None:
@@ -231,7 +248,7 @@ def _render(tokenizer: PreTrainedTokenizerBase, job: GenerationJob) -> tuple[int
         raise InvalidMessage(
             Reason.UNSUPPORTED, "$.messages", f"the model's chat template refuses it: {error}"
         ) from error
-    return tuple(cast("list[int]", ids))
+    return tuple(ids)
 
 
 def _load(config: Config) -> AsyncLLM:

@@ -34,6 +34,7 @@ _results = msgspec.json.Decoder(Result)
 
 @asynccontextmanager
 async def serve(setup: Setup) -> AsyncGenerator[None]:
+    """The worker."""
     answerer = Answerer()
     await answerer.open()
     async with await aio_pika.connect_robust(setup.url) as connection:
@@ -54,6 +55,7 @@ async def serve(setup: Setup) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def backend(setup: Setup) -> AsyncGenerator[Run]:
+    """The backend."""
     tally = Tally()
 
     async def on_result(message: AbstractIncomingMessage) -> None:

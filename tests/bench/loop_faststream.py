@@ -31,6 +31,7 @@ class Result(BaseModel):
 
 @asynccontextmanager
 async def serve(setup: Setup) -> AsyncGenerator[None]:
+    """The worker."""
     answerer = Answerer()
     await answerer.open()
     broker = _broker(setup)
@@ -41,9 +42,7 @@ async def serve(setup: Setup) -> AsyncGenerator[None]:
         ack_policy=AckPolicy.MANUAL,
         channel=Channel(prefetch_count=setup.concurrency),
     )
-    async def on_job(  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
-        job: Job, message: RabbitMessage
-    ) -> None:
+    async def on_job(job: Job, message: RabbitMessage) -> None:
         answer = await answerer.answer(job.id, job.prompt)
         await broker.publish(
             Result(job_id=job.id, text=answer),
@@ -62,6 +61,7 @@ async def serve(setup: Setup) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def backend(setup: Setup) -> AsyncGenerator[Run]:
+    """The backend."""
     tally = Tally()
     broker = _broker(setup)
     jobs = RabbitExchange(setup.names.jobs, declare=False)
@@ -71,9 +71,7 @@ async def backend(setup: Setup) -> AsyncGenerator[Run]:
         ack_policy=AckPolicy.MANUAL,
         channel=Channel(prefetch_count=setup.concurrency),
     )
-    async def on_result(  # pyright: ignore[reportUnusedFunction] - the decorator keeps it
-        result: Result, message: RabbitMessage
-    ) -> None:
+    async def on_result(result: Result, message: RabbitMessage) -> None:
         await message.ack()
         tally.tick(result.job_id, result.text)
 

@@ -15,6 +15,7 @@ from .contender import RESULT_TIMEOUT_S, Run, Setup, each
 
 @asynccontextmanager
 async def serve(setup: Setup) -> AsyncGenerator[None]:
+    """The worker."""
     config = Config(
         amqp_url=setup.url,
         namespace=setup.namespace,
@@ -33,6 +34,7 @@ async def serve(setup: Setup) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def backend(setup: Setup, *, events: bool = False) -> AsyncGenerator[Run]:
+    """The backend."""
     async with Producer(setup.url, "default", namespace=setup.namespace, events=events) as producer:
 
         async def run(prompts: Sequence[str]) -> None:

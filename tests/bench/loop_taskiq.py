@@ -6,6 +6,7 @@ too when saving failed. Its channel for jobs has confirms, but returned messages
 """
 
 import asyncio
+import logging
 import uuid
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -63,10 +64,13 @@ class QueueResults(AsyncResultBackend[Any]):
 
 @asynccontextmanager
 async def serve(setup: Setup) -> AsyncGenerator[None]:
+    """The worker."""
     answerer = Answerer()
     await answerer.open()
     broker = _broker(setup).with_result_backend(QueueResults(setup))
     _task(broker, answerer)
+    # It warns of being stopped, which is how it is stopped. Its errors are still seen.
+    logging.getLogger("taskiq.receiver").setLevel(logging.ERROR)
     async with asyncio.TaskGroup() as group:
         receiving = group.create_task(
             run_receiver_task(
@@ -87,6 +91,7 @@ async def serve(setup: Setup) -> AsyncGenerator[None]:
 
 @asynccontextmanager
 async def backend(setup: Setup) -> AsyncGenerator[Run]:
+    """The backend."""
     tally = Tally()
     broker = _broker(setup)
     task = _task(broker, None)

@@ -11,7 +11,9 @@ if __name__ == "__main__" and not __package__:
     # Run as a file, this folder is the first that imports are looked for in, and the standard
     # library's `queue` would be us.
     os.chdir(Path(__file__).resolve().parents[2])
-    os.execv(sys.executable, [sys.executable, "-m", "tests.bench.queue", *sys.argv[1:]])
+    os.execv(  # noqa: S606 - no shell is wanted
+        sys.executable, [sys.executable, "-m", "tests.bench.queue", *sys.argv[1:]]
+    )
 
 import asyncio
 import secrets
@@ -30,7 +32,7 @@ from .work import PROMPT_BYTES
 
 @click.command(context_settings={"show_default": True})
 @click.option("--jobs", type=click.IntRange(min=1), default=1000, help="Jobs a turn.")
-@click.option("--rounds", type=click.IntRange(min=1), default=7, help="Turns of each contender.")
+@click.option("--rounds", type=click.IntRange(min=1), default=9, help="Turns of each contender.")
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),

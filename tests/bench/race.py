@@ -24,8 +24,8 @@ START_LIMIT_S: Final = 60.0
 TURN_LIMIT_S: Final = RESULT_TIMEOUT_S + 30.0
 LEAVE_LIMIT_S: Final = 15.0
 CONNECT_LIMIT_S: Final = 10.0
-# Before the first turn: connections, imports and caches get warm.
-WARM_UP_JOBS: Final = 100
+# Before the first round: in its first seconds a fresh broker is slower than later.
+WARM_UP_JOBS: Final = 1_000
 
 Say = Callable[[str], None]
 
@@ -55,6 +55,8 @@ class Peer:
             env=os.environ | {SETUP_VARIABLE: msgspec.json.encode(setup).decode()},
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            # Ctrl-C is for us: it leaves when we close its input.
+            start_new_session=True,
         )
         peer = cls(role, name, process)
         try:
@@ -125,16 +127,15 @@ class Pair:
         )
 
     async def _run(self, command: Command) -> dict[str, float]:
-        asking = asyncio.create_task(self._backend.tell(command, TURN_LIMIT_S))
-        dying = asyncio.create_task(self._worker.died())
         try:
-            # Without its worker the backend would wait in vain.
-            await asyncio.wait([asking, dying], return_when=asyncio.FIRST_COMPLETED)
-            return await (dying if dying.done() else asking)  # type: ignore[return-value]
-        finally:
-            for task in (asking, dying):
-                task.cancel()
-            await asyncio.gather(asking, dying, return_exceptions=True)
+            async with asyncio.TaskGroup() as group:
+                # Without its worker the backend would wait in vain.
+                watching = group.create_task(self._worker.died())
+                told = await self._backend.tell(command, TURN_LIMIT_S)
+                watching.cancel()
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from failed
+        return told
 
 
 async def race(setups: dict[str, Setup], *, jobs: int, rounds: int, say: Say) -> list[Turn]:
@@ -144,21 +145,21 @@ async def race(setups: dict[str, Setup], *, jobs: int, rounds: int, say: Say) ->
     """
     turns: list[Turn] = []
     url = next(iter(setups.values())).url
-    async with _connected(url) as connection:
-        async with AsyncExitStack() as stages:
-            for setup in setups.values():
-                await stages.enter_async_context(_stage(connection, setup))
-            async with AsyncExitStack() as peers:
-                pairs = [await _start(peers, name, setup, say) for name, setup in setups.items()]
+    async with _connected(url) as connection, AsyncExitStack() as stages:
+        for setup in setups.values():
+            await stages.enter_async_context(_stage(connection, setup))
+        async with AsyncExitStack() as peers:
+            pairs = [await _start(peers, name, setup, say) for name, setup in setups.items()]
+            say("warming up")
+            for pair in pairs:
+                await pair.turn(0, min(jobs, WARM_UP_JOBS))
+            for number in range(1, rounds + 1):
                 for pair in pairs:
-                    await pair.turn(0, min(jobs, WARM_UP_JOBS))
-                for number in range(1, rounds + 1):
-                    for pair in pairs:
-                        turn = await pair.turn(number, jobs)
-                        turns.append(turn)
-                        say(f"round {number}/{rounds}  {pair.name:<12} {turn.rate:6.0f} jobs/s")
-            for name, setup in setups.items():
-                await _require_drained(connection, name, setup.names)
+                    turn = await pair.turn(number, jobs)
+                    turns.append(turn)
+                    say(f"round {number}/{rounds}  {pair.name:<18}{turn.rate:6.0f} jobs/s")
+        for name, setup in setups.items():
+            await _require_drained(connection, name, setup.names)
     return turns
 
 

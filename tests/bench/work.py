@@ -11,10 +11,11 @@ PROMPT_BYTES: Final = 2_000
 # The engine answers with the prompt itself: as many tokens as the prompt has bytes, and one step.
 SAMPLING: Final = Sampling(max_tokens=PROMPT_BYTES)
 
-_WORDS: Final = (
-    "the gate holds back what comes too fast and lets through what the engine can take now "
-    "a job is a promise to answer once even when the power fails between two words of it"
-).split()
+_SENTENCES: Final = (
+    "the gate holds back what comes too fast and lets through what the engine can take now",
+    "a job is a promise to answer once even when the power fails between two words of it",
+)
+_WORDS: Final = " ".join(_SENTENCES).split()
 
 
 def prompts(count: int, seed: int) -> list[str]:

@@ -75,6 +75,10 @@ def test_a_rung_waits_and_leads_back_to_the_jobs(namespace: str) -> None:
         assert "x-dead-letter-routing-key" not in arguments
 
 
+def test_the_rungs_last_as_long_as_their_names_say() -> None:
+    assert RUNGS == {"5s": 5, "30s": 30, "2m": 120, "10m": 600}
+
+
 @given(namespaces)
 def test_every_binding_has_both_ends(namespace: str) -> None:
     made = topology(namespace)

@@ -1,0 +1,119 @@
+"""Time limits, and endings imposed from outside."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import cast
+
+import pytest
+from sluicegate.schemas import GenerationJob
+from sluicegate.worker.attempt import Attempt
+from sluicegate.worker.delivery import Delivery
+from sluicegate.worker.endings import (
+    Answered,
+    Cancelled,
+    DeadlinePassed,
+    Interrupted,
+    TimedOut,
+)
+from sluicegate.worker.engine import Segment
+from sluicegate.worker.scripted import ScriptedEngine, echo
+from sluicegate.worker.session import GenerationSession
+
+NO_DELIVERY = cast("Delivery", None)
+
+
+async def attempt_at(job: GenerationJob, engine: ScriptedEngine | None = None) -> Attempt:
+    engine = engine or ScriptedEngine(echo, chunk=1, step_s=0.01)
+    await engine.open()
+    return Attempt(job, NO_DELIVERY, GenerationSession(job, engine, worker="w", nonce="n"))
+
+
+LONG = "a text that takes a second or so to come back, letter by letter, from the script" * 2
+
+
+async def test_in_time() -> None:
+    attempt = await attempt_at(GenerationJob(prompt="hi"))
+    report = await attempt.run(10)
+    assert report.ending == Answered("stop")
+
+
+async def test_the_wall_time_ends_it() -> None:
+    attempt = await attempt_at(GenerationJob(prompt=LONG))
+    report = await attempt.run(0.05)
+    assert report.ending == TimedOut(0.05)
+    assert LONG.startswith(report.text)
+
+
+async def test_a_deadline_that_passes_while_it_runs() -> None:
+    deadline = datetime.now(UTC) + timedelta(seconds=0.1)
+    attempt = await attempt_at(GenerationJob(prompt=LONG, deadline=deadline))
+    assert (await attempt.run(10)).ending == DeadlinePassed(deadline)
+
+
+async def test_a_deadline_that_has_passed_costs_no_token() -> None:
+    asked: list[str] = []
+
+    def script(_segment: Segment, prompt: str) -> str:
+        asked.append(prompt)
+        return prompt
+
+    deadline = datetime.now(UTC) - timedelta(seconds=1)
+    attempt = await attempt_at(
+        GenerationJob(prompt="hi", deadline=deadline), ScriptedEngine(script)
+    )
+    assert (await attempt.run(10)).ending == DeadlinePassed(deadline)
+    assert asked == []
+
+
+@pytest.mark.parametrize("ending", [Interrupted("shutting down"), Cancelled()])
+async def test_an_imposed_ending(ending: Interrupted | Cancelled) -> None:
+    attempt = await attempt_at(GenerationJob(prompt=LONG))
+    running = asyncio.create_task(attempt.run(10))
+    await asyncio.sleep(0.03)
+    attempt.end(ending)
+    attempt.end(Interrupted("too late"))
+    assert (await running).ending == ending
+
+
+async def test_an_ending_imposed_before_it_starts() -> None:
+    attempt = await attempt_at(GenerationJob(prompt=LONG))
+    attempt.end(Cancelled())
+    assert (await attempt.run(10)).ending == Cancelled()
+
+
+async def test_an_ending_imposed_after_the_end_changes_nothing() -> None:
+    attempt = await attempt_at(GenerationJob(prompt="hi"))
+    report = await attempt.run(10)
+    attempt.end(Cancelled())
+    assert report.ending == Answered("stop")
+
+
+async def test_cancelling_the_attempt_is_no_ending_and_aborts_the_request() -> None:
+    engine = ScriptedEngine(echo, chunk=1, step_s=0.01)
+    attempt = await attempt_at(GenerationJob(prompt=LONG), engine)
+    running = asyncio.create_task(attempt.run(10))
+    while not engine.running:
+        await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert not engine.running
+
+
+async def test_a_bug_comes_out_as_it_is() -> None:
+    def script(_segment: Segment, _prompt: str) -> str:
+        raise ZeroDivisionError("a bug")
+
+    attempt = await attempt_at(GenerationJob(prompt="hi"), ScriptedEngine(script))
+    with pytest.raises(ZeroDivisionError):
+        await attempt.run(10)
+
+
+async def test_time_in_the_queue_is_never_negative() -> None:
+    ahead = datetime.now(UTC) + timedelta(minutes=1)
+    behind = datetime.now(UTC) - timedelta(minutes=1)
+    assert (await attempt_at(GenerationJob(prompt="x", enqueued_at=ahead))).queued_s == 0
+    waited = (await attempt_at(GenerationJob(prompt="x", enqueued_at=behind))).queued_s
+    assert waited is not None
+    assert 60 <= waited < 65
+    assert (await attempt_at(GenerationJob(prompt="x"))).queued_s is None
