@@ -64,7 +64,7 @@ signs_of_life() {
     while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
         seconds=$((seconds + 1))
         [ $((seconds % 10)) -ne 0 ] ||
-            say "  $(($(date +%s) - $2)) s: $(grep -v '^WARNING' "$log" | tail -n 1 | cut -c 1-90)"
+            say "  $(($(date +%s) - $2)) s: $(grep -v -e '^WARNING' -e '^   ' "$log" | tail -n 1 | cut -c 1-90)"
     done
 }
 

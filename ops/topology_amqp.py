@@ -45,6 +45,9 @@ GUARD_VALUES: Final[dict[str, Any]] = {QUEUE_GUARD: "1s", EXCHANGE_GUARD: 1}
 # More differences than that in one queue: something else is wrong.
 MAX_DIFFERENCES: Final = 40
 
+# A value that differs, and no more is known.
+UNTOLD: Final = "(untold)"
+
 Channel = aiormq.abc.AbstractChannel
 
 
@@ -224,7 +227,7 @@ def read_refusal(text: str, asked: Properties, guard: str) -> Conflict | Seen:
     """What a refusal (406) says: one more difference, or what stands, as far as can be known."""
     conflict = parse_conflict(text, asked)
     if conflict is None:
-        return Seen(None) if f"'{guard}'" in text else Seen(asked, text)
+        return _read_partly(text, asked, guard)
     match conflict.property:
         case "alternate-exchange" if conflict.value is None:
             return Seen(asked)  # nothing but the guard differs
@@ -235,6 +238,16 @@ def read_refusal(text: str, asked: Properties, guard: str) -> Conflict | Seen:
             return Seen(asked | {"x-queue-type": kind or "classic"}, _OTHER_TYPE)
         case _:
             return conflict
+
+
+def _read_partly(text: str, asked: Properties, guard: str) -> Seen:
+    """What is left of an answer that tells no value: AMQP cuts it off after 255 bytes."""
+    differs = re.search(r"inequivalent arg '([^']+)'", text)
+    if differs is None:
+        return Seen(None) if f"'{guard}'" in text else Seen(asked, text)
+    if differs[1] == EXCHANGE_GUARD:
+        return Seen(asked, "its name is too long for the broker to tell")
+    return Seen(asked | {differs[1]: UNTOLD}, "its name is too long for the broker to tell more")
 
 
 _OTHER_TYPE: Final = "queues of another type have other arguments"

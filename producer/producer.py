@@ -1,13 +1,14 @@
 """The client of a backend: publishes jobs, hands back their results and events."""
 
 import asyncio
+import contextlib
 import os
 import socket
-from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 from aio_pika.abc import AbstractRobustConnection
@@ -29,6 +30,7 @@ from .event_feed import EventFeed
 from .handle import Handle
 from .inbox import Inbox
 from .reply_queue import ReplyQueue
+from .sending import send_job, stamped
 from .tasks import see_through
 
 CLOSE_TIMEOUT_S: Final = 15.0
@@ -151,22 +153,12 @@ class Producer:
         same id is safe), TopologyMissing, AccessRefused, ProducerClosed.
         """
         parts = self._open()
-        body = encode(
-            msgspec.structs.replace(
-                job, reply_to=parts.reply.key, enqueued_at=job.enqueued_at or datetime.now(UTC)
-            )
-        )
+        ready = stamped(job, parts.reply.key)
+        body = encode(ready)
         # Before publishing: the result may be faster than the confirmation.
         handle = self._handle(parts, job.id)
-        await self._confirmed(
-            parts,
-            self._names.jobs,
-            self._names.jobs_key(job.lane),
-            body,
-            kind=tag_of(GenerationJob),
-            job_id=job.id,
-            headers={"traceparent": job.traceparent} if job.traceparent else None,
-        )
+        async with self._turn_to_publish() as left_s:
+            await send_job(parts.publisher, self._names, ready, body, timeout_s=left_s)
         return handle
 
     async def publish_many(
@@ -205,15 +197,18 @@ class Producer:
 
         See `Handle.cancel`.
         """
+        publisher = self._open().publisher
+        message = CancelJob(job_id=job_id, at=datetime.now(UTC))
         try:
-            await self._confirmed(
-                self._open(),
-                self._names.control,
-                "",
-                encode(CancelJob(job_id=job_id, at=datetime.now(UTC))),
-                kind=tag_of(CancelJob),
-                job_id=job_id,
-            )
+            async with self._turn_to_publish() as left_s:
+                await publisher.publish(
+                    self._names.control,
+                    "",
+                    encode(message),
+                    kind=tag_of(CancelJob),
+                    correlation_id=job_id,
+                    timeout_s=left_s,
+                )
         except Unroutable:
             return False
         return True
@@ -259,17 +254,9 @@ class Producer:
         if self._parts is not None:
             self._parts.inbox.ledger.close(self._over)
 
-    async def _confirmed(
-        self,
-        parts: _Parts,
-        exchange: str,
-        routing_key: str,
-        body: bytes,
-        *,
-        kind: str,
-        job_id: str,
-        headers: dict[str, Any] | None = None,
-    ) -> None:
+    @contextlib.asynccontextmanager
+    async def _turn_to_publish(self) -> AsyncGenerator[float]:
+        """Wait until one more publish may be in flight; gives the seconds left for it."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + self._publish_timeout_s
         try:
@@ -281,15 +268,7 @@ class Producer:
                 f"within {self._publish_timeout_s:g} s; nothing was published"
             ) from error
         try:
-            await parts.publisher.publish(
-                exchange,
-                routing_key,
-                body,
-                kind=kind,
-                correlation_id=job_id,
-                headers=headers,
-                timeout_s=max(0.001, deadline - clock()),
-            )
+            yield max(0.001, deadline - clock())
         finally:
             self._confirming.release()
 

@@ -7,12 +7,14 @@ worker of ours has left its process id in the environment.
 """
 
 import os
-import select
 import threading
+import time
+from pathlib import Path
 from typing import Final
 
 WORKER_PID: Final = "_SLUICE_WORKER_PID"
 _ORPHANED: Final = 1
+_LOOK_EVERY_S: Final = 1.0
 
 
 def guard() -> None:
@@ -26,11 +28,19 @@ def guard() -> None:
 
 
 def _outlive_no_more(worker: int) -> None:
-    try:
-        handle = os.pidfd_open(worker)
-    except ProcessLookupError:
-        os._exit(_ORPHANED)
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    poll.poll()
+    # A pidfd would save the looking, but descriptors get closed by number in these processes.
+    began = _start_time(worker)
+    while began is not None and _start_time(worker) == began:
+        time.sleep(_LOOK_EVERY_S)
     os._exit(_ORPHANED)
+
+
+def _start_time(pid: int) -> str | None:
+    """When a process started, in clock ticks since boot; None if it is gone, or dead and unburied.
+    It tells a process from a later one that was given the same id."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else fields[18]

@@ -20,6 +20,7 @@ import secrets
 
 import click
 import msgspec
+from sluicegate.ops.console import CANNOT_START
 from sluicegate.ops.private_broker import broker_or_private
 from sluicegate.producer.connection import close, connect, server_version
 from sluicegate.schemas import SluiceError
@@ -27,7 +28,13 @@ from sluicegate.schemas import SluiceError
 from .contender import CONTENDERS, missing
 from .race import BenchFailed, race, setups
 from .report import Report, machine, render, summary
-from .work import PROMPT_BYTES
+from .work import PROMPT_BYTES, engine_cpu_ms
+
+
+class CannotStart(click.ClickException):
+    """No broker to measure on."""
+
+    exit_code = CANNOT_START
 
 
 @click.command(context_settings={"show_default": True})
@@ -53,8 +60,10 @@ def main(jobs: int, rounds: int, concurrency: int, contenders: str, as_json: boo
     names = _chosen(contenders)
     try:
         report = asyncio.run(_measure(names, jobs, rounds, concurrency))
-    except (BenchFailed, SluiceError) as error:
+    except BenchFailed as error:
         raise click.ClickException(str(error)) from error
+    except SluiceError as error:
+        raise CannotStart(str(error)) from error
     if as_json:
         click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
@@ -92,6 +101,7 @@ async def _measure(names: list[str], jobs: int, rounds: int, concurrency: int) -
         rounds=rounds,
         concurrency=concurrency,
         prompt_bytes=PROMPT_BYTES,
+        engine_cpu_ms=await engine_cpu_ms(),
         machine=here,
         lines=summary(turns),
         turns=turns,

@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Never
 
 import msgspec
 from aio_pika.abc import AbstractRobustConnection
@@ -62,6 +62,10 @@ class Peer:
         try:
             await peer.hear(START_LIMIT_S)
             yield peer
+        except BaseException:
+            # It may wait for what will never come.
+            peer.kill()
+            raise
         finally:
             await peer.leave()
 
@@ -82,13 +86,13 @@ class Peer:
         except TimeoutError as error:
             raise BenchFailed(f"{self._who} said nothing for {limit_s:g} s") from error
         if not line:
-            raise BenchFailed(f"{self._who} died; its last words are above")
+            await self.died()
         return msgspec.json.decode(line, type=dict[str, float])
 
-    async def died(self) -> None:
+    async def died(self) -> Never:
         """Raise BenchFailed when the process ends."""
-        await self._process.wait()
-        raise BenchFailed(f"{self._who} died; its last words are above")
+        status = await self._process.wait()
+        raise BenchFailed(f"{self._who} ended with status {status}; what it said is above")
 
     async def leave(self) -> None:
         """End the process: by closing its input, and by force where that is not enough."""
@@ -99,9 +103,13 @@ class Peer:
             async with asyncio.timeout(LEAVE_LIMIT_S):
                 await self._process.wait()
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self.kill()
             await self._process.wait()
+
+    def kill(self) -> None:
+        """End the process by force, if it has not ended."""
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
 
 
 class Pair:

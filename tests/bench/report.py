@@ -81,12 +81,13 @@ class Machine(Struct, frozen=True, kw_only=True):
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """Everything, as `--json` prints it."""
+    """Everything, as `--json` prints it. `engine_cpu_ms` is in every contender's worker CPU."""
 
     jobs: int
     rounds: int
     concurrency: int
     prompt_bytes: int
+    engine_cpu_ms: float
     machine: Machine
     lines: list[Line]
     turns: list[Turn]
@@ -161,6 +162,8 @@ def render(report: Report) -> Iterator[str]:
             _spread(line.backend_cpu_ms, 2),
         )
         yield f"| {' | '.join(cells)} |"
+    yield ""
+    yield f"{report.engine_cpu_ms:.2f} ms of each worker's CPU time are the scripted engine's."
     yield ""
     for line in report.lines:
         if line.remark:

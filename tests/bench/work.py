@@ -1,6 +1,7 @@
 """The work that every contender does: the same prompts, answered by the same scripted engine."""
 
 import random
+import time
 from typing import Final
 
 from sluicegate.schemas import GenerationJob, Sampling
@@ -52,6 +53,17 @@ class Answerer:
             seed=0,
         )
         return "".join([piece.text async for piece in self._engine.stream(segment)])
+
+
+async def engine_cpu_ms(answers: int = 200) -> float:
+    """What the scripted engine itself takes for an answer: CPU time in milliseconds."""
+    answerer = Answerer()
+    await answerer.open()
+    texts = prompts(answers, 0)
+    began = time.process_time()
+    for number, prompt in enumerate(texts):
+        await answerer.answer(str(number), prompt)
+    return 1000 * (time.process_time() - began) / answers
 
 
 def job(prompt: str) -> GenerationJob:

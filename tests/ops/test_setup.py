@@ -193,6 +193,7 @@ def test_the_report_of_the_real_pip_is_understood(
     (options,) = re.findall(r"pip install (--quiet --dry-run .*) --report", script)
     report = subprocess.run(
         [*pip, *options.split(), "--report", "-", "torch==2.13.0"],
+        env={"PIP_CONFIG_FILE": os.devnull},  # whatever pip is set up with here
         capture_output=True,
         text=True,
         check=True,

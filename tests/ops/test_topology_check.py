@@ -6,12 +6,12 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 from sluicegate.ops import management
 from sluicegate.ops.console import table
-from sluicegate.ops.topology_amqp import Conflict, Seen, parse_conflict, read_refusal
+from sluicegate.ops.topology_amqp import UNTOLD, Conflict, Seen, parse_conflict, read_refusal
 from sluicegate.ops.topology_check import (
     Difference,
     Observed,
@@ -95,6 +95,20 @@ class TestTheBrokersWords:
     def test_a_refusal_that_is_not_understood_is_said(self) -> None:
         assert read_refusal("odd", ASKED, "x-max-age") == Seen(ASKED, "odd")
 
+    def test_an_answer_that_was_cut_off_still_names_the_property(self) -> None:
+        text = inequivalent("x-max-length", "received '1000000' but curr...")
+        seen = read_refusal(text, ASKED, "x-max-age")
+        assert isinstance(seen, Seen)
+        assert seen.properties == ASKED | {"x-max-length": UNTOLD}
+        assert seen.unchecked
+
+    def test_an_answer_about_the_guard_that_was_cut_off_is_no_difference(self) -> None:
+        text = inequivalent("alternate-exchange", "received the va...")
+        seen = read_refusal(text, ASKED, "alternate-exchange")
+        assert isinstance(seen, Seen)
+        assert seen.properties == ASKED
+        assert seen.unchecked
+
     def test_a_stream_compares_the_guard(self) -> None:
         text = inequivalent("x-max-age", "received '1s' but current is '5D'")
         seen = read_refusal(text, ASKED, "x-max-age")
@@ -127,6 +141,7 @@ class TestComparison:
         made = topology("n")
         assert compare(made, structs.replace(as_observed(made), bindings=None)) == []
 
+    @settings(deadline=None)
     @given(st.data())
     def test_one_change_is_one_difference(self, data: st.DataObject) -> None:
         made = topology("n")

@@ -233,6 +233,36 @@ class TestCheck:
         # Where the type differs the arguments can't be compared, and that is said.
         assert [each for each in first.data["unchecked"] if "checks" in each]
 
+    async def test_names_too_long_for_the_brokers_answers(
+        self, broker_url: str, empty: str
+    ) -> None:
+        """AMQP cuts an error's text off after 255 bytes; what is lost must not be guessed."""
+        long = f"{empty}.".ljust(118, "x")  # the longest exchange name may have 127
+        try:
+            missing = await check(broker_url, long, "--json")
+            assert {each["kind"] for each in missing.data["differences"]} == {"missing"}
+            assert len(missing.differences) == len(topology().exchanges) + len(topology().queues)
+            names = Names(long)
+            arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-max-length": 5}
+            await on_broker(
+                broker_url,
+                lambda channel: channel.queue_declare(
+                    names.dead, durable=True, arguments=arguments
+                ),
+            )
+            ended = await check(broker_url, long, "--json")
+            different = [each for each in ended.differences if "missing" not in each]
+            assert different == [
+                f"queue {names.dead}: x-overflow is (untold), should be reject-publish",
+                f"queue {names.dead}: x-max-length is 5, should be 1000000",
+            ]
+            assert any("too long" in each for each in ended.data["unchecked"])
+            await on_broker(broker_url, lambda channel: channel.queue_delete(names.dead))
+            assert (await apply(broker_url, long)).code == 0
+            assert (await check(broker_url, long)).code == 0
+        finally:
+            await clean(broker_url, long)
+
     async def test_a_queue_of_someone_elses(self, broker_url: str, empty: str) -> None:
         name = Names(empty).dead
         connection = await connect(broker_url, timeout_s=LIMIT_S, name="owner")

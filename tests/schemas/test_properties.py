@@ -7,7 +7,7 @@ from typing import Any, cast, get_args
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from sluicegate.schemas import (
@@ -46,8 +46,6 @@ from sluicegate.schemas import (
 from sluicegate.schemas.codec import MESSAGE_TYPES, limit_of, tag_of
 from sluicegate.schemas.json_schema import message_schemas
 from sluicegate.schemas.limits import MAX_NESTING
-
-slow = settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 
 clean = st.characters(exclude_characters="\x00", exclude_categories=("Cs",))
 text = st.text(clean, max_size=40)
@@ -277,20 +275,17 @@ VALIDATORS: dict[str, Any] = {
 }
 
 
-@slow
 @given(messages)
 def test_a_message_comes_back_as_it_went(message: Message) -> None:
     assert decode(encode(message), type(message)) == message
 
 
-@slow
 @given(messages)
 def test_what_is_encoded_fits_its_json_schema(message: Message) -> None:
     faults = VALIDATORS[tag_of(type(message))].iter_errors(json.loads(encode(message)))
     assert [fault.message for fault in faults] == []
 
 
-@slow
 @given(objects)
 def test_metadata_comes_back_untouched(metadata: dict[str, Any]) -> None:
     job = GenerationJob(prompt="x", metadata=metadata)
@@ -300,7 +295,6 @@ def test_metadata_comes_back_untouched(metadata: dict[str, Any]) -> None:
     assert repr(back) == repr(metadata)
 
 
-@slow
 @given(messages)
 def test_unknown_fields_are_tolerated_at_every_level(message: Message) -> None:
     body = json.dumps(with_more(json.loads(encode(message)))).encode()
@@ -324,7 +318,6 @@ def with_more(value: Any, *, free: bool = False) -> Any:
     return value
 
 
-@slow
 @given(st.binary(max_size=400), st.sampled_from(MESSAGE_TYPES))
 def test_arbitrary_bytes_are_refused_with_a_reason(body: bytes, kind: type[Message]) -> None:
     with pytest.raises(InvalidMessage) as caught:
@@ -333,7 +326,6 @@ def test_arbitrary_bytes_are_refused_with_a_reason(body: bytes, kind: type[Messa
     peek(body)
 
 
-@slow
 @given(json_values, st.sampled_from(MESSAGE_TYPES))
 def test_arbitrary_json_is_refused_with_a_reason(value: Any, kind: type[Message]) -> None:
     body = msgspec.json.encode(value)
@@ -342,7 +334,6 @@ def test_arbitrary_json_is_refused_with_a_reason(value: Any, kind: type[Message]
     peek(body)
 
 
-@slow
 @given(messages, st.data())
 def test_a_damaged_body_is_refused_or_still_a_message(
     message: Message, data: st.DataObject
@@ -365,7 +356,6 @@ def test_a_damaged_body_is_refused_or_still_a_message(
     peek(bytes(body))
 
 
-@slow
 @given(jobs(), st.data())
 def test_a_wrong_value_anywhere_is_refused_or_harmless(
     job: GenerationJob, data: st.DataObject
@@ -376,7 +366,6 @@ def test_a_wrong_value_anywhere_is_refused_or_harmless(
     assert_refused_or_sound(json.dumps(tree).encode(), GenerationJob)
 
 
-@slow
 @given(st.integers(0, 2 * MAX_NESTING))
 def test_nesting_is_bounded_and_the_bound_is_taken(levels: int) -> None:
     metadata: Any = 1
@@ -399,7 +388,6 @@ def test_nesting_is_bounded_and_the_bound_is_taken(levels: int) -> None:
     assert caught.value.reason is Reason.TOO_DEEP
 
 
-@slow
 @given(st.text(), st.text())
 def test_an_error_can_be_logged_and_sent(field: str, detail: str) -> None:
     error = InvalidMessage(Reason.INVALID_FIELD, field, detail)
