@@ -59,6 +59,8 @@ class WorkerProcess:
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
+                # The folder we are in must not shadow what is installed, in vLLM's children either.
+                "-P",
                 "-m",
                 "sluicegate.ops",
                 "worker",

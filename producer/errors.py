@@ -67,7 +67,7 @@ class ResultTimeout(SluiceError, TimeoutError):
         self.timeout_s = timeout_s
         super().__init__(
             f"no result of job {job_id} after {timeout_s:g} s. It can still arrive: "
-            "call result() again, or look whether a worker runs"
+            "wait again, and look whether a worker runs"
         )
 
 

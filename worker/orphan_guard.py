@@ -9,12 +9,18 @@ worker of ours has left its process id in the environment.
 import os
 import threading
 import time
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
 WORKER_PID: Final = "_SLUICE_WORKER_PID"
 _ORPHANED: Final = 1
 _LOOK_EVERY_S: Final = 1.0
+
+
+def is_installed() -> bool:
+    """Whether vLLM will find the guard: a stale or missing package metadata hides it."""
+    return any(entry_points(group="vllm.general_plugins", name="sluicegate_orphan_guard"))
 
 
 def guard() -> None:

@@ -5,6 +5,8 @@ Nowhere else is a delivery settled.
 
 import asyncio
 import logging
+import time
+from collections import deque
 from typing import Final
 
 from ..producer.confirms import ConfirmedPublisher
@@ -18,8 +20,9 @@ from .settlement import Identity, Publication, Settlement, undeliverable
 
 log = logging.getLogger(__name__)
 
-# A publish that can't work (no rights, no topology, queue full) is not tried in a hot loop.
-PAUSE_BEFORE_NACK_S: Final = 2.0
+# Between tries of what can't work right now: no rights, no topology, a full queue.
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 2.0
 
 
 class Settler:
@@ -35,20 +38,31 @@ class Settler:
     async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> bool:
         """Publish, then settle every delivery in the list, those that join meanwhile included.
 
-        False when something could not be published: then the deliveries went back to the queue.
+        False when something could not be published in time: then the deliveries went back to the
+        queue. That is the last resort: brokers before 4.3 count it against the job.
         """
-        published = True
-        try:
-            for publication in settlement.publications:
-                await self._publish(publication)
-        except BrokerError as error:
-            log.warning("could not publish the outcome, the job goes back to its queue: %s", error)
-            published = False
-            await asyncio.sleep(PAUSE_BEFORE_NACK_S)
+        published = await self._publish_all(settlement.publications)
         verb = settlement.verb if published else Verb.NACK
         while deliveries:
             await self._say(deliveries.pop(), verb)
         return published
+
+    async def _publish_all(self, publications: tuple[Publication, ...]) -> bool:
+        waiting = deque(publications)
+        pause_s = _FIRST_PAUSE_S
+        give_up = time.monotonic() + self._publish_timeout_s
+        while waiting:
+            try:
+                await self._publish(waiting[0])
+                waiting.popleft()
+            except BrokerError as error:
+                if time.monotonic() + pause_s >= give_up:
+                    log.warning("the outcome can't be published, the job goes back: %s", error)
+                    return False
+                log.info("the outcome can't be published yet: %s", error)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+        return True
 
     async def _publish(self, publication: Publication) -> None:
         try:

@@ -5,6 +5,7 @@ Importing it imports vLLM, which takes seconds: `engines.make_engine` does so wh
 
 import asyncio
 import copy
+import logging
 import multiprocessing
 import os
 import re
@@ -36,6 +37,9 @@ from ..schemas import (
 from .config import Config, slots
 from .engine import EngineDead, EngineError, EngineInfo, EngineUnavailable, Piece, Segment
 from .orphan_guard import WORKER_PID
+from .orphan_guard import is_installed as orphan_guard_is_installed
+
+log = logging.getLogger(__name__)
 
 # vLLM's finish reasons that an answer may have; `error` is the engine's own failure.
 _FINISH: dict[str, FinishReason] = {
@@ -267,6 +271,8 @@ def _load(config: Config) -> AsyncLLM:
         arguments["block_size"] = _CPU_BLOCK_SIZE
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
     os.environ[WORKER_PID] = str(os.getpid())
+    if not orphan_guard_is_installed():
+        log.warning("the engine would outlive a worker that is killed: install sluicegate again")
     # A Ctrl-C in a terminal reaches every process of the group. The engine must outlive it until
     # the worker has drained: signal masks are inherited by the processes that start from here.
     # The resource tracker unblocks what it finds blocked when it starts, so it starts before.

@@ -1,0 +1,141 @@
+"""Publishing one job from the command line, and perhaps waiting for it."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import unicodedata
+from typing import Final
+
+import click
+
+from ..producer import (
+    Completed,
+    Delta,
+    Expired,
+    GenerationJob,
+    GenerationResult,
+    Handle,
+    Outcome,
+    Producer,
+    SluiceError,
+)
+from ..producer.confirms import ConfirmedPublisher
+from ..producer.connection import close, connect
+from ..producer.sending import send_job, stamped
+from ..producer.tasks import see_through
+from ..schemas.codec import encode
+from ..schemas.topology import Names
+from ..worker.config import Config
+
+CALL_OFF_S: Final = 2.0
+
+
+async def publish_only(config: Config, job: GenerationJob, reply_to: str) -> None:
+    """Publish and go. The result waits on the queue of `reply_to`."""
+    connection = await connect(
+        config.amqp_url,
+        timeout_s=config.connect_timeout_s,
+        name=f"sluice submit {socket.gethostname()}:{os.getpid()}",
+    )
+    try:
+        await send_job(
+            ConfirmedPublisher(connection),
+            Names(config.namespace),
+            stamped(job, reply_to),
+            timeout_s=config.publish_timeout_s,
+        )
+    finally:
+        await close(connection)
+
+
+async def publish_and_wait(
+    config: Config, job: GenerationJob, reply: str | None, *, timeout_s: float, as_json: bool
+) -> GenerationResult:
+    """Publish, show the text as it comes where the job says so, and give the result.
+
+    Whoever stops waiting calls the job off: nobody would see its result. Raises ResultTimeout.
+    """
+    async with Producer(
+        config.amqp_url,
+        reply,
+        namespace=config.namespace,
+        connect_timeout_s=config.connect_timeout_s,
+        publish_timeout_s=config.publish_timeout_s,
+        events=job.stream,
+    ) as producer:
+        handle = await producer.publish(job)
+        try:
+            deadline = asyncio.get_running_loop().time() + timeout_s
+            streamed = await _stream(handle, deadline, as_json=as_json) if job.stream else None
+            left_s = max(0.0, deadline - asyncio.get_running_loop().time())
+            result = await handle.result(timeout=left_s)
+        except BaseException:
+            await see_through(_call_off(handle))
+            raise
+        if streamed is not None and not as_json:
+            _complete(streamed, result)
+        return result
+
+
+async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
+    """Print deltas as they come; gives what was printed. An attempt begun anew begins anew."""
+    printed = ""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout_at(deadline):
+            async for event in handle.events():
+                if as_json:
+                    click.echo(encode(event))
+                elif isinstance(delta := event.event, Delta) and delta.channel == "content":
+                    if delta.offset < len(printed):
+                        click.echo("\n[the attempt was begun anew]", err=True)
+                        printed = printed[: delta.offset] if delta.offset else ""
+                    printed += delta.text
+                    click.echo(printable(delta.text), nl=False)
+    return printed
+
+
+def _complete(streamed: str, result: GenerationResult) -> None:
+    """End the streamed text: with what the events did not bring, where they lost some."""
+    if result.text.startswith(streamed):
+        click.echo(printable(result.text[len(streamed) :]))
+    else:
+        click.echo("\n[some of the stream was lost; the whole text:]", err=True)
+        click.echo(printable(result.text))
+
+
+async def _call_off(handle: Handle) -> None:
+    if not handle.done:
+        with contextlib.suppress(SluiceError, TimeoutError):
+            async with asyncio.timeout(CALL_OFF_S):
+                await handle.cancel()
+
+
+def why_not(outcome: Outcome) -> str | None:
+    """In words, why a job was not completed; None where it was."""
+    match outcome:
+        case Completed():
+            return None
+        case Expired():
+            return f"expired: its deadline was {outcome.deadline.isoformat()}"
+        case _:
+            kind = str(outcome.__struct_config__.tag)
+            reason = getattr(outcome, "reason", None)
+            if reason is None:
+                return kind
+            field = getattr(outcome, "field", None)
+            where = f", field {field}" if field else ""
+            return f"{kind} ({reason}{where}): {getattr(outcome, 'detail', '')}"
+
+
+def printable(text: str) -> str:
+    """Generated text as it may go to a terminal: without the control characters that drive it."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(
+        "\N{REPLACEMENT CHARACTER}"
+        if unicodedata.category(char) == "Cc" and char not in "\n\t"
+        else char
+        for char in text
+    )

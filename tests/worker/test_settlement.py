@@ -1,0 +1,245 @@
+"""The settlement table, row by row: decided by pure functions, carried out on a real broker."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from sluicegate.schemas import (
+    Completed,
+    Expired,
+    Failed,
+    GenerationJob,
+    Reason,
+    encode,
+)
+from sluicegate.worker.engine import EngineError, Segment
+from sluicegate.worker.scripted import ScriptedEngine, echo
+
+from .conftest import Desk, StartWorker
+
+pytestmark = pytest.mark.broker
+
+SLOW = "a text that takes a while to come back, letter by letter, from the script" * 3
+
+
+def job(prompt: str = "hello", **fields: Any) -> GenerationJob:
+    return GenerationJob(prompt=prompt, reply_to="default", **fields)
+
+
+class Calls:
+    """A script that counts how often it was asked."""
+
+    def __init__(self) -> None:
+        self.prompts: list[str] = []
+
+    def __call__(self, _segment: Segment, prompt: str) -> str:
+        self.prompts.append(prompt)
+        return prompt
+
+
+async def test_accepted(desk: Desk, start_worker: StartWorker) -> None:
+    running = start_worker()
+    sent = await desk.publish(job(metadata={"k": [1, None]}, enqueued_at=datetime.now(UTC)))
+    result = await desk.result()
+    assert (result.job_id, result.attempt, result.text) == (sent.id, 1, "hello")
+    assert result.outcome == Completed()
+    assert result.metadata == {"k": [1, None]}
+    assert result.worker == "w1"
+    assert result.model == "scripted"
+    assert result.timings.queued_s is not None
+    assert await running.stopped() == 0
+    assert await desk.depth(desk.names.jobs_queue("interactive")) == 0
+    assert await desk.depth(desk.names.dead) == 0
+
+
+async def test_both_lanes_are_served(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker()
+    await desk.publish(job(lane="batch"))
+    assert (await desk.result()).ok
+    await desk.publish(job(lane="interactive"))
+    assert (await desk.result()).ok
+
+
+async def test_a_lane_that_is_not_served_waits(desk: Desk, start_worker: StartWorker) -> None:
+    running = start_worker(lanes="interactive=2")
+    await desk.publish(job(lane="batch"))
+    await desk.publish(job("there", lane="interactive"))
+    assert (await desk.result()).text == "there"
+    assert await running.stopped() == 0
+    assert await desk.depth(desk.names.jobs_queue("batch")) == 1
+
+
+async def test_no_more_is_taken_than_there_are_slots(
+    desk: Desk, start_worker: StartWorker, until: Callable[[Callable[[], bool]], Any]
+) -> None:
+    engine = ScriptedEngine(echo, chunk=1, step_s=0.05)
+    start_worker(engine, lanes="interactive=2", drain_grace_s=0)
+    for _ in range(5):
+        await desk.publish(job(SLOW))
+    await until(lambda: len(engine.running) == 2)
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 3)
+
+
+async def test_deadline_passed(desk: Desk, start_worker: StartWorker) -> None:
+    calls = Calls()
+    start_worker(ScriptedEngine(calls))
+    await desk.publish(job(deadline=datetime.now(UTC) - timedelta(seconds=1)))
+    assert (await desk.dead()).reason is Reason.DEADLINE_PASSED
+    assert isinstance((await desk.result()).outcome, Expired)
+    assert calls.prompts == []
+
+
+async def test_wall_time_used_up(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker(ScriptedEngine(echo, chunk=1, step_s=0.02), attempt_timeout_s=0.2)
+    await desk.publish(job(SLOW))
+    letter = await desk.dead()
+    result = await desk.result()
+    assert letter.reason is Reason.ATTEMPT_TIMEOUT
+    assert SLOW.startswith(letter.evidence["text"])
+    assert isinstance(result.outcome, Failed)
+    assert "0.2 s" in result.outcome.detail
+    assert result.text == ""
+
+
+async def test_an_engine_fault_is_tried_again_and_then_told(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+
+    def script(segment: Segment, prompt: str) -> str:
+        calls(segment, prompt)
+        raise EngineError("out of memory")
+
+    start_worker(ScriptedEngine(script))
+    sent = await desk.publish(job())
+    letter = await desk.dead()
+    result = await desk.result()
+    # The delivery limit is 5: the first delivery, and five returns.
+    assert len(calls.prompts) == 6
+    assert letter.reason is Reason.ENGINE_FAULT
+    assert letter.detail == "out of memory"
+    assert isinstance(result.outcome, Failed)
+    assert (result.job_id, result.attempt) == (sent.id, 1)
+    assert await desk.depth(desk.names.dead) == 0
+
+
+async def test_a_bug_of_ours_takes_no_worker_down(desk: Desk, start_worker: StartWorker) -> None:
+    def script(_segment: Segment, prompt: str) -> str:
+        if prompt == "bug":
+            raise ZeroDivisionError("a bug")
+        return prompt
+
+    start_worker(ScriptedEngine(script))
+    await desk.publish(job("bug"))
+    await desk.publish(job("fine"))
+    results = {(await desk.result()).outcome.__struct_config__.tag for _ in range(2)}
+    assert results == {"failed", "completed"}
+    assert "ZeroDivisionError: a bug" in (await desk.dead()).detail
+
+
+async def test_a_duplicate_of_a_running_attempt_joins_it(
+    desk: Desk, start_worker: StartWorker, until: Callable[[Callable[[], bool]], Any]
+) -> None:
+    calls = Calls()
+    engine = ScriptedEngine(calls, chunk=1, step_s=0.02)
+    running = start_worker(engine)
+    sent = job("twice, but once", id="dup-1")
+    await desk.publish(sent)
+    await until(lambda: len(engine.running) == 1)
+    await desk.publish(sent)
+    assert (await desk.result()).job_id == "dup-1"
+    assert await running.stopped() == 0
+    assert calls.prompts == ["twice, but once"]
+    assert await desk.depth(desk.names.jobs_queue("interactive")) == 0
+    assert await desk.depth(desk.names.results_queue("default")) == 0
+
+
+async def test_a_duplicate_of_a_settled_attempt_gets_the_same_answer_again(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+    start_worker(ScriptedEngine(calls))
+    sent = job("again", id="dup-2")
+    await desk.publish(sent)
+    first = await desk.result()
+    await desk.publish(sent)
+    second = await desk.result()
+    assert first == second
+    assert calls.prompts == ["again"]
+
+
+async def test_a_result_that_nobody_takes_goes_to_the_dead_letters(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    start_worker()
+    sent = GenerationJob(prompt="anyone?", reply_to="nobody")
+    await desk.publish(sent)
+    letter = await desk.dead()
+    assert letter.reason is Reason.RESULT_UNROUTABLE
+    assert letter.result is not None
+    assert letter.result.text == "anyone?"
+    assert "nobody" in letter.detail
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+
+
+async def test_the_outcome_is_published_again_when_the_first_time_failed(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+    start_worker(ScriptedEngine(calls))
+    channel = await desk.channel()
+    await channel.exchange_delete(desk.names.results)
+    sent = await desk.publish(job("later", id="later-1"))
+    while not calls.prompts:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(0.3)
+    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
+    await channel.queue_bind(
+        desk.names.results_queue("default"), desk.names.results, routing_key="default"
+    )
+    result = await desk.result()
+    assert (result.job_id, result.text) == (sent.id, "later")
+    # Generated once, whatever it took to deliver it.
+    assert calls.prompts == ["later"]
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+
+
+async def test_retried_jobs_carry_their_history_into_the_result(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    from sluicegate.schemas import AttemptRecord, Lineage, SegmentRecord
+
+    start_worker()
+    earlier = AttemptRecord(
+        attempt=1,
+        worker="w0",
+        started_at=datetime.now(UTC),
+        segments=(SegmentRecord(seed=1, prompt_tokens=7, tokens=11, cached_tokens=3),),
+    )
+    await desk.publish(job("hello", attempt=2, lineage=Lineage(attempts=(earlier,))))
+    result = await desk.result()
+    assert [attempt.attempt for attempt in result.lineage.attempts] == [1, 2]
+    assert result.usage.prompt_tokens == 7 + 5
+    assert result.usage.completion_tokens == 11 + 5
+    assert encode(result)
+
+
+async def test_a_job_whose_outcome_cannot_be_published_is_remembered_and_goes_back(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+    running = start_worker(ScriptedEngine(calls), publish_timeout_s=0.5)
+    channel = await desk.channel()
+    await channel.exchange_delete(desk.names.results)
+    sent = await desk.publish(job("later", id="later-2"))
+    while running.worker.not_ready() or not calls.prompts:
+        await asyncio.sleep(0.01)
+    await asyncio.sleep(1.2)  # past the budget: the delivery has gone back at least once
+    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
+    await channel.queue_bind(
+        desk.names.results_queue("default"), desk.names.results, routing_key="default"
+    )
+    assert (await desk.result()).job_id == sent.id
+    assert calls.prompts == ["later"]
