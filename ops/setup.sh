@@ -222,7 +222,7 @@ packages() {
     stamp_key >"$venv/setup.stamp"
 }
 
-# --- RabbitMQ -----------------------------------------------------------------------------------
+# --- From the system's packages ------------------------------------------------------------------
 
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
@@ -237,6 +237,18 @@ apt() {
     apt=$!
     trap 'kill "$apt"; exit 143' TERM
     wait "$apt"
+}
+
+# The CPU build of vLLM is linked against libnuma and does not bring it along.
+libraries() {
+    [ "$(uname -s)" = Linux ] || return 0
+    ! "$venv/bin/python" -c 'import ctypes; ctypes.CDLL("libnuma.so.1")' 2>/dev/null || return 0
+    if has_apt && is_root; then
+        run "libnuma1, with apt" "Run: apt-get install libnuma1" apt_install libnuma1
+    else
+        fail "vLLM needs the library libnuma.so.1. Install it, then run this again (Debian, Ubuntu:" \
+            "sudo apt-get install libnuma1; Fedora: sudo dnf install numactl-libs)."
+    fi
 }
 
 # The package's own service is neither started now nor at the next boot: each run starts a private
@@ -289,6 +301,7 @@ mkdir -p build
 case "${1-all}" in
 all)
     packages
+    libraries
     broker
     model
     ;;

@@ -30,6 +30,7 @@ from .errors import (
     QueueFull,
     TopologyMissing,
     Unroutable,
+    seconds,
 )
 
 APP_ID: Final = "sluicegate"
@@ -135,12 +136,12 @@ class ConfirmedPublisher:
         last = f" ({why})" if why is not None else ""
         if maybe_stored:
             return PublishLost(
-                f"{where} did not confirm within {timeout_s:g} s{last}; the message may be stored. "
-                "Publishing it again with the same job id is safe. Look for a memory or disk alarm "
-                "of the broker, or a stalled network"
+                f"{where} did not confirm within {seconds(timeout_s)}{last}; the message may be "
+                "stored. Publishing it again with the same job id is safe. Look for a memory or "
+                "disk alarm of the broker, or a stalled network"
             )
         return BrokerUnreachable(
-            f"no connection to {where} within {timeout_s:g} s{last}; nothing was published"
+            f"no connection to {where} within {seconds(timeout_s)}{last}; nothing was published"
         )
 
 

@@ -18,7 +18,7 @@ from aio_pika.exceptions import (
 from aio_pika.robust_connection import RobustConnection
 from yarl import URL
 
-from .errors import BrokerUnreachable
+from .errors import BrokerUnreachable, seconds
 from .tasks import see_through
 
 # A broker that comes back should find its clients soon, and not all in a tight loop.
@@ -187,7 +187,7 @@ _NOT_A_URL: Final = (
 def _unreachable(url: str, error: Exception, timeout_s: float) -> str:
     where = safe_url(url)
     if isinstance(error, TimeoutError):
-        return f"no answer from {where} in {timeout_s:g} s. Is RabbitMQ running there?"
+        return f"no answer from {where} in {seconds(timeout_s)}. Is RabbitMQ running there?"
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return f"{where} refused the login. Check user and password"
     if isinstance(error, InvalidFrameError) and "Connection.Close" in str(error):

@@ -9,6 +9,11 @@ if TYPE_CHECKING:
     from .handle import Handle
 
 
+def seconds(value: float) -> str:
+    """A duration as it is said in messages: `10 s`, not `9.99987 s`."""
+    return f"{round(value, 2):g} s"
+
+
 class BrokerError(SluiceError):
     """The root of everything that the broker, or the way to it, did not do."""
 
@@ -66,7 +71,7 @@ class ResultTimeout(SluiceError, TimeoutError):
         self.job_id = job_id
         self.timeout_s = timeout_s
         super().__init__(
-            f"no result of job {job_id} after {timeout_s:g} s. It can still arrive: "
+            f"no result of job {job_id} after {seconds(timeout_s)}. It can still arrive: "
             "wait again, and look whether a worker runs"
         )
 

@@ -25,7 +25,7 @@ from . import declare
 from .batch import publish_many
 from .confirms import ConfirmedPublisher
 from .connection import close, connect, safe_url
-from .errors import BrokerUnreachable, ProducerClosed, Unroutable
+from .errors import BrokerUnreachable, ProducerClosed, Unroutable, seconds
 from .event_feed import EventFeed
 from .handle import Handle
 from .inbox import Inbox
@@ -33,7 +33,7 @@ from .reply_queue import ReplyQueue
 from .sending import send_job, stamped
 from .tasks import see_through
 
-CLOSE_TIMEOUT_S: Final = 15.0
+CLOSE_TIMEOUT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Producer:
         connection = await connect(
             self._url,
             timeout_s=self._connect_timeout_s,
-            name=f"sluicegate producer {self._reply or ''} {socket.gethostname()}:{os.getpid()}",
+            name=_name_for_operators(self._reply),
         )
         try:
             await declare.require(connection, _needed(self._names))
@@ -265,7 +265,7 @@ class Producer:
         except TimeoutError as error:
             raise BrokerUnreachable(
                 f"{self._max_in_flight} publishes await the broker's confirmation and none came "
-                f"within {self._publish_timeout_s:g} s; nothing was published"
+                f"within {seconds(self._publish_timeout_s)}; nothing was published"
             ) from error
         try:
             yield max(0.001, deadline - clock())
@@ -286,6 +286,10 @@ async def _shut_down(parts: _Parts) -> None:
         pass  # The broker does not answer; closing the connection ends what is left.
     finally:
         await close(parts.connection)
+
+
+def _name_for_operators(reply: str | None) -> str:
+    return f"sluicegate producer {reply or 'private'} {socket.gethostname()}:{os.getpid()}"
 
 
 def _needed(names: Names) -> Topology:

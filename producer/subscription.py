@@ -34,6 +34,10 @@ class Delivery:
 
     body: bytes
     message: DeliveredMessage
+    queue: str = ""
+
+    def __repr__(self) -> str:
+        return f"<Delivery {self.message.delivery_tag} of {self.queue}>"
 
     @property
     def correlation_id(self) -> str | None:
@@ -51,6 +55,12 @@ class Delivery:
     def redelivered(self) -> bool:
         return bool(self.message.redelivered)
 
+    @property
+    def times_returned(self) -> int:
+        """How often the broker has had it back, as far as it counts."""
+        count = (self.message.header.properties.headers or {}).get("x-delivery-count")
+        return count if isinstance(count, int) else 0
+
     async def ack(self) -> bool:
         """Acknowledge. False where the channel is gone: the broker will deliver it again."""
         return await self._settle(lambda channel, tag: channel.basic_ack(tag, wait=False))
@@ -59,6 +69,12 @@ class Delivery:
         """Give it back to the queue. False where the channel is gone, which does the same."""
         return await self._settle(
             lambda channel, tag: channel.basic_nack(tag, requeue=True, wait=False)
+        )
+
+    async def reject(self, *, requeue: bool) -> bool:
+        """Give it back and count it, or leave it to the broker's dead letters. As `ack`."""
+        return await self._settle(
+            lambda channel, tag: channel.basic_reject(tag, requeue=requeue, wait=False)
         )
 
     async def _settle(
@@ -88,6 +104,18 @@ class _Consumer:
         self._closing = cast("asyncio.Future[Any]", channel.closing)
         self._closing.add_done_callback(lambda _: self._over("connection or channel lost"))
         channel.on_consumer_cancel_callbacks.add(lambda _: self._over("cancelled by the broker"))
+
+    @property
+    def listed(self) -> bool:
+        """Whether the channel still knows of it: a broker may forget a consumer in silence."""
+        return self.tag in cast("aiormq.Channel", self.channel).consumers
+
+    async def cease(self) -> None:
+        """No more deliveries; the channel stays, to settle those that came."""
+        with lost_not_cancelled():
+            async with asyncio.timeout(STEP_TIMEOUT_S):
+                if self.tag is not None:
+                    await self.channel.basic_cancel(self.tag)
 
     def _over(self, why: str) -> None:
         self.lost = self.lost or why
@@ -132,12 +160,18 @@ class Subscription:
         self._no_ack = no_ack
         self.prefetch = prefetch
         self._queue = ""
+        self._paused = False
         self._consumer: _Consumer | None = None
         self._task: asyncio.Task[None] | None = None
 
     def __repr__(self) -> str:
-        state = "consuming" if self._consumer is not None else "not consuming"
+        state = "consuming" if self.consuming else "not consuming"
         return f"<Subscription {self._what}: {state}, prefetch={self.prefetch}>"
+
+    @property
+    def consuming(self) -> bool:
+        """Whether messages can come."""
+        return self._consumer is not None and self._consumer.listed and not self._paused
 
     async def start(self, on_death: Callable[[BaseException], None]) -> None:
         """Return when it consumes; raise what stood in the way of that. Start once only.
@@ -151,6 +185,17 @@ class Subscription:
         """Stop consuming; what was not acknowledged goes back to the queue. Harmless twice."""
         task, self._task = self._task, None
         await end(task)
+
+    async def pause(self) -> None:
+        """Take nothing more, for good. What came can still be settled, until `stop`."""
+        self._paused = True
+        if self._consumer is None:
+            await self.stop()
+            return
+        try:
+            await self._consumer.cease()
+        except CONNECTION_LOST as error:
+            log.info("%s: could not cancel the consumer: %s", self._what, error)
 
     def widen(self, prefetch: int) -> None:
         """Ask for that many unacknowledged messages at once from now on."""
@@ -166,6 +211,8 @@ class Subscription:
             finally:
                 self._consumer = None
                 await see_through(close_channel(consumer.channel))
+            if self._paused:
+                return
             log.warning("%s: %s; subscribing again", self._what, consumer.lost)
             consumer = await self._resubscribe()
             log.info("%s: consuming at %s", self._what, address(self._connection))
@@ -206,4 +253,4 @@ class Subscription:
         await consumer.consume(self._queue, self.prefetch, self._deliver, self._no_ack)
 
     async def _deliver(self, message: DeliveredMessage) -> None:
-        self._on_message(Delivery(message.body, message))
+        self._on_message(Delivery(message.body, message, self._queue))

@@ -3,8 +3,8 @@
 import asyncio
 from datetime import UTC, datetime
 
+from ..producer.subscription import Delivery
 from ..schemas import GenerationJob
-from .delivery import Delivery
 from .endings import DeadlinePassed, Ending, Report, TimedOut
 from .session import GenerationSession
 

@@ -6,17 +6,17 @@ import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from ..producer.subscription import Delivery
 from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
-from .delivery import Delivery, Verb
 from .endings import Ending, EngineLost, Faulted, Interrupted, Report
 from .engine import Engine
 from .event_stream import EventStream, JobEvents
 from .registry import Registry
 from .session import GenerationSession
-from .settlement import Identity, Settlement, bury, plan
+from .settlement import Identity, Settlement, Verb, bury, plan
 from .settler import Settler
 
 log = logging.getLogger(__name__)

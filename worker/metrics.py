@@ -31,7 +31,4 @@ EVENTS_DROPPED: Final = Counter(
     "sluice_events_dropped_total", "Events not published: the broker was slow or gone"
 )
 CONSUMERS: Final = Gauge("sluice_consumers", "Lanes being consumed now")
-CONSUMER_RESTARTS: Final = Counter(
-    "sluice_consumer_restarts_total", "Times a lane had to be consumed anew"
-)
 LOOP_LAG: Final = Gauge("sluice_event_loop_lag_seconds", "How late the event loop wakes up")

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from enum import IntEnum
+from functools import partial
 from typing import Final
 
 from aio_pika.abc import AbstractRobustConnection
@@ -13,6 +14,7 @@ from aio_pika.abc import AbstractRobustConnection
 from ..producer import connection as broker
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.declare import require
+from ..producer.subscription import Subscription
 from ..producer.versions import remarks, require_version
 from ..schemas import Names, topology
 from . import logs, metrics
@@ -21,7 +23,6 @@ from .engine import Engine, EngineDead, EngineInfo
 from .engines import make_engine
 from .event_stream import EventStream
 from .intake import Intake
-from .lane_consumer import LaneConsumer
 from .loop_watch import LoopWatch
 from .settlement import Identity
 from .settler import Settler
@@ -54,8 +55,9 @@ class Worker:
         self._loop_watch = LoopWatch()
         self._stop = asyncio.Event()
         self._engine_lost = False
+        self._died: BaseException | None = None
         self._trouble: str | None = "starting"
-        self._consumers: list[LaneConsumer] = []
+        self._lanes: list[Subscription] = []
         self.status_port = 0
 
     def __repr__(self) -> str:
@@ -69,8 +71,8 @@ class Worker:
         """None while jobs are taken and run; else what is in the way."""
         if self._trouble is not None:
             return self._trouble
-        deaf = [repr(consumer) for consumer in self._consumers if not consumer.consuming]
-        return f"not consuming: {', '.join(deaf)}" if deaf else None
+        deaf = [repr(lane) for lane in self._lanes if not lane.consuming]
+        return ", ".join(deaf) or None
 
     async def run(self) -> ExitCode:
         """Start, work, drain. Raises SluiceError when it can't start.
@@ -156,6 +158,7 @@ class Worker:
         settler = Settler(publisher, who, publish_timeout_s=self._config.publish_timeout_s)
         events = EventStream(self._names, self._name)
         metrics.SLOTS.set(slots(self._config))
+        metrics.CONSUMERS.set_function(lambda: sum(lane.consuming for lane in self._lanes))
         async with asyncio.TaskGroup() as group:
             intake = Intake(
                 group,
@@ -168,22 +171,39 @@ class Worker:
             )
             group.create_task(events.run(connection), name="events")
             health = group.create_task(self._watch(engine), name="engine health")
-            self._consumers = [
-                LaneConsumer(connection, self._names.jobs_queue(lane), share, intake.take)
-                for lane, share in lanes(self._config).items()
-            ]
-            for consumer in self._consumers:
-                group.create_task(consumer.run(), name=repr(consumer))
-            self._trouble = None
-            log.info("taking jobs: %s", self._config.lanes)
-            await self._stop.wait()
-            self._trouble = "stopping"
-            health.cancel()
-            await self._drain(intake)
-            events.close()
-        for consumer in self._consumers:
-            await consumer.close()
+            try:
+                await self._consume(connection, intake)
+                log.info("taking jobs: %s", self._config.lanes)
+                self._trouble = None
+                await self._stop.wait()
+                self._trouble = "stopping"
+                await self._drain(intake)
+            finally:
+                health.cancel()
+                events.close()
+                for lane in self._lanes:
+                    await lane.stop()
         await publisher.close()
+        if self._died is not None:
+            raise self._died
+
+    async def _consume(self, connection: AbstractRobustConnection, intake: Intake) -> None:
+        for lane, share in lanes(self._config).items():
+            queue = self._names.jobs_queue(lane)
+            subscription = Subscription(
+                connection,
+                what=f"lane {lane}",
+                prepare=partial(_same, queue),
+                on_message=intake.take,
+                prefetch=share,
+            )
+            self._lanes.append(subscription)
+            await subscription.start(self._die)
+
+    def _die(self, error: BaseException) -> None:
+        """A part died that must not: hand back what runs, then say so."""
+        self._died = error
+        self._stop.set()
 
     async def _watch(self, engine: Engine) -> None:
         """Stop the worker when its engine is gone: every job would fail, one after the other."""
@@ -203,10 +223,10 @@ class Worker:
 
     async def _drain(self, intake: Intake) -> None:
         intake.close()
-        for consumer in self._consumers:
-            await consumer.stop()
+        for lane in self._lanes:
+            await lane.pause()
         await intake.hand_back()
-        grace_s = 0.0 if self._engine_lost else self._config.drain_grace_s
+        grace_s = 0.0 if self._engine_lost or self._died is not None else self._config.drain_grace_s
         log.info("stopping: up to %g s for what runs", grace_s)
         if await intake.idle(grace_s):
             return
@@ -214,6 +234,11 @@ class Worker:
         if not await intake.idle(self._config.publish_timeout_s + _SETTLE_GRACE_S):
             log.warning("left unsettled, the broker delivers it again: %r", intake)
             intake.abandon()
+
+
+async def _same(queue: str) -> str:
+    """The queue of a lane is there, or is not; operators make it, workers don't."""
+    return queue
 
 
 def run_worker(config: Config) -> int:

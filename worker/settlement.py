@@ -4,11 +4,13 @@ Pure functions: they decide and do nothing. `settler` carries out what they say.
 """
 
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from ..producer.subscription import Delivery
 from ..schemas import (
     DeadLetter,
     GenerationJob,
@@ -27,7 +29,6 @@ from ..schemas import results as outcomes
 from ..schemas.dead_letters import Stage
 from ..schemas.limits import MAX_JOB_BYTES
 from ..schemas.topology import DELIVERY_LIMIT
-from .delivery import Delivery, Verb
 from .endings import (
     Answered,
     Cancelled,
@@ -42,6 +43,19 @@ from .endings import (
 
 # A dead letter keeps this much of a text, in characters.
 _MAX_KEPT_TEXT: Final = 100_000
+
+
+class Verb(Enum):
+    """How a delivery is settled.
+
+    REJECT puts it back and counts against it on every version of the broker. NACK puts it back for
+    something that is not the job's fault. DISCARD leaves it to the broker's own dead-lettering.
+    """
+
+    ACK = "ack"
+    REJECT = "reject"
+    NACK = "nack"
+    DISCARD = "discard"
 
 
 class Identity(Struct, frozen=True, kw_only=True):

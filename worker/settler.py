@@ -10,13 +10,12 @@ from collections import deque
 from typing import Final
 
 from ..producer.confirms import ConfirmedPublisher
-from ..producer.connection import CONNECTION_LOST
 from ..producer.errors import BrokerError, Unroutable
+from ..producer.subscription import Delivery
 from ..schemas import GenerationResult, encode
 from ..schemas.codec import tag_of
-from .delivery import Delivery, Verb
 from .metrics import SETTLED
-from .settlement import Identity, Publication, Settlement, undeliverable
+from .settlement import Identity, Publication, Settlement, Verb, undeliverable
 
 log = logging.getLogger(__name__)
 
@@ -85,12 +84,15 @@ class Settler:
         )
 
     async def _say(self, delivery: Delivery, verb: Verb) -> None:
-        try:
-            await delivery.settle(verb)
-        except CONNECTION_LOST as error:
+        match verb:
+            case Verb.ACK:
+                said = await delivery.ack()
+            case Verb.NACK:
+                said = await delivery.nack()
+            case Verb.REJECT | Verb.DISCARD:
+                said = await delivery.reject(requeue=verb is Verb.REJECT)
+        if not said:
             # Its channel is gone, and the broker has put it back already; the redelivery is
             # answered from what is remembered of this attempt.
-            log.info("%r could not be settled, the broker delivers it again: %s", delivery, error)
-            SETTLED.labels(verb="lost").inc()
-        else:
-            SETTLED.labels(verb=verb.value).inc()
+            log.info("%r could not be settled, the broker delivers it again", delivery)
+        SETTLED.labels(verb=verb.value if said else "lost").inc()

@@ -38,8 +38,8 @@ class CannotStart(click.ClickException):
 
 
 @click.command(context_settings={"show_default": True})
-@click.option("--jobs", type=click.IntRange(min=1), default=1000, help="Jobs a turn.")
-@click.option("--rounds", type=click.IntRange(min=1), default=9, help="Turns of each contender.")
+@click.option("--jobs", type=click.IntRange(min=1), default=500, help="Jobs a turn.")
+@click.option("--rounds", type=click.IntRange(min=1), default=20, help="Turns of each contender.")
 @click.option(
     "--concurrency",
     type=click.IntRange(min=1),

@@ -51,6 +51,7 @@ case "$*" in
         ;;
     esac
     ;;
+*libnuma*) [ -z "${FAKE_NO_NUMA-}" ] ;;
 *"import torchvision"*) [ -z "${FAKE_BAD_TORCHVISION-}" ] ;;
 *broker_program*) [ -z "${FAKE_NO_BROKER-}" ] || { echo "RabbitMQ is missing." >&2; exit 1; } ;;
 *embedded_model*) echo "model" >>"$FAKE_CALLS" ;;
@@ -323,6 +324,12 @@ def test_a_missing_broker_is_an_error_unless_one_is_named(machine: Machine) -> N
     assert "RabbitMQ is missing." in said
     status, said = machine.run(FAKE_NO_BROKER="yes", SLUICE_AMQP_URL="amqp://elsewhere/")
     assert status == 0, said
+
+
+def test_a_missing_library_is_named(machine: Machine) -> None:
+    status, said = machine.run(FAKE_NO_NUMA="yes")
+    assert status == 1
+    assert "sudo apt-get install libnuma1" in said
 
 
 def test_no_model_is_made_where_one_is_named(machine: Machine) -> None:

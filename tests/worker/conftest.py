@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import aiormq
+import msgspec
 import pytest
 import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
@@ -121,16 +122,16 @@ async def start_worker(broker_url: str, namespace: str) -> AsyncGenerator[StartW
     running: list[Running] = []
 
     def start(engine: ScriptedEngine | None = None, **settings: Any) -> Running:
-        config = Config(
-            **{
-                "amqp_url": broker_url,
-                "namespace": namespace,
-                "engine": "scripted",
-                "metrics_port": 0,
-                "worker_id": "w1",
-                "publish_timeout_s": 5.0,
-                **settings,
-            }
+        config = msgspec.structs.replace(
+            Config(
+                amqp_url=broker_url,
+                namespace=namespace,
+                engine="scripted",
+                metrics_port=0,
+                worker_id="w1",
+                publish_timeout_s=5.0,
+            ),
+            **settings,
         )
         worker = Worker(config, engine or ScriptedEngine())
         one = Running(worker, asyncio.create_task(worker.run()))

@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import cast
 
 import pytest
+from sluicegate.producer.subscription import Delivery
 from sluicegate.schemas import GenerationJob
 from sluicegate.worker.attempt import Attempt
-from sluicegate.worker.delivery import Delivery
 from sluicegate.worker.endings import (
     Answered,
     Cancelled,

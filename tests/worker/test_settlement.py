@@ -184,25 +184,26 @@ async def test_a_result_that_nobody_takes_goes_to_the_dead_letters(
     await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
 
 
-async def test_the_outcome_is_published_again_when_the_first_time_failed(
-    desk: Desk, start_worker: StartWorker
+@pytest.mark.parametrize("budget_s", [10.0, 0.5], ids=["within its budget", "goes back first"])
+async def test_an_outcome_that_cannot_be_published_is_kept_until_it_can(
+    budget_s: float, desk: Desk, start_worker: StartWorker
 ) -> None:
     calls = Calls()
-    start_worker(ScriptedEngine(calls))
+    engine = ScriptedEngine(calls, chunk=1, step_s=0.05)
+    worker = start_worker(engine, publish_timeout_s=budget_s, attempt_timeout_s=0.1)
+    await worker.ready()
     channel = await desk.channel()
-    await channel.exchange_delete(desk.names.results)
-    sent = await desk.publish(job("later", id="later-1"))
+    await channel.exchange_delete(desk.names.dlx)
+    sent = await desk.publish(job(SLOW))
     while not calls.prompts:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(0.3)
-    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
-    await channel.queue_bind(
-        desk.names.results_queue("default"), desk.names.results, routing_key="default"
-    )
-    result = await desk.result()
-    assert (result.job_id, result.text) == (sent.id, "later")
-    # Generated once, whatever it took to deliver it.
-    assert calls.prompts == ["later"]
+    await asyncio.sleep(1.2)
+    await channel.exchange_declare(desk.names.dlx, exchange_type="fanout", durable=True)
+    await channel.queue_bind(desk.names.dead, desk.names.dlx)
+    assert (await desk.dead()).job_id == sent.id
+    assert (await desk.result()).job_id == sent.id
+    # Generated once, whatever it took to deliver the outcome.
+    assert calls.prompts == [SLOW]
     await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
 
 
@@ -224,22 +225,3 @@ async def test_retried_jobs_carry_their_history_into_the_result(
     assert result.usage.prompt_tokens == 7 + 5
     assert result.usage.completion_tokens == 11 + 5
     assert encode(result)
-
-
-async def test_a_job_whose_outcome_cannot_be_published_is_remembered_and_goes_back(
-    desk: Desk, start_worker: StartWorker
-) -> None:
-    calls = Calls()
-    running = start_worker(ScriptedEngine(calls), publish_timeout_s=0.5)
-    channel = await desk.channel()
-    await channel.exchange_delete(desk.names.results)
-    sent = await desk.publish(job("later", id="later-2"))
-    while running.worker.not_ready() or not calls.prompts:
-        await asyncio.sleep(0.01)
-    await asyncio.sleep(1.2)  # past the budget: the delivery has gone back at least once
-    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
-    await channel.queue_bind(
-        desk.names.results_queue("default"), desk.names.results, routing_key="default"
-    )
-    assert (await desk.result()).job_id == sent.id
-    assert calls.prompts == ["later"]

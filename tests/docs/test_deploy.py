@@ -1,0 +1,239 @@
+"""docs/deploy.md and ops/deploy/: files that parse and fit the code, metrics, TLS."""
+
+import configparser
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import Counter, Gauge, Histogram
+from sluicegate.ops.embedded_model import REQUIREMENT
+from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES
+from sluicegate.producer import BrokerUnreachable, InvalidMessage, Producer, Reason
+from sluicegate.producer.confirms import ConfirmedPublisher
+from sluicegate.producer.connection import close, connect
+from sluicegate.schemas import Names
+from sluicegate.schemas.limits import MAX_OUTCOME_BYTES
+from sluicegate.schemas.topology import DELIVERY_LIMIT
+from sluicegate.worker import metrics
+from sluicegate.worker.config import Config, check
+from sluicegate.worker.service import ExitCode
+
+from .conftest import Certificates
+from .pages import ROOT, blocks, read, section, table
+
+TEXT = read("docs/deploy.md")
+FOLDER = ROOT / "ops/deploy"
+UNITS = sorted(FOLDER.glob("*.service"))
+DEFAULT = Config()
+# Settling what is interrupted, closing engine and connection, at most: see worker/service.py.
+REST_S = 50
+NEEDED_S = DEFAULT.drain_grace_s + DEFAULT.publish_timeout_s + REST_S
+VARIABLES = {field.variable for field in FIELDS.values()} | set(OTHER_VARIABLES)
+
+
+class Unit(configparser.RawConfigParser):
+    """A unit file; `Environment=` may come several times, so the values are collected."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(strict=False, delimiters="=", interpolation=None)
+        self.optionxform = str
+        text = path.read_text(encoding="utf-8")
+        self.environment = dict(
+            pair.split("=", 1)
+            for line in re.findall(r"^Environment=(.*)$", text, re.MULTILINE)
+            for pair in line.split()
+        )
+        self.read_string(text)
+
+
+def variables_in(text: str) -> Iterator[str]:
+    yield from re.findall(r"\bSLUICE_[A-Z_]+\b", text)
+
+
+def seconds(text: str) -> int:
+    return int(text.removesuffix("s"))
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_the_units_give_a_worker_time_to_drain(path: Path) -> None:
+    service = Unit(path)["Service"]
+    assert service["KillMode"] == "mixed"
+    assert seconds(service["TimeoutStopSec"]) >= NEEDED_S
+    assert service["Restart"] == "on-failure"
+    # Of the codes of a worker, only bad settings are not worth another try.
+    assert service["RestartPreventExitStatus"] == "2"
+    assert 2 not in set(ExitCode)
+    assert service["ExecStart"].endswith("/bin/sluice worker")
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_the_units_set_what_can_be_set(path: Path) -> None:
+    for name, value in Unit(path).environment.items():
+        if name.startswith("SLUICE_"):
+            assert name in VARIABLES
+            if name == "SLUICE_METRICS_PORT":
+                assert value == "947%i"
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("systemd is not here")
+    # The program is not where the unit says.
+    copy = tmp_path / path.name.replace("@", "@0")
+    copy.write_text(path.read_text().replace("/opt/sluicegate/bin/sluice", "/bin/true"))
+    done = subprocess.run([analyze, "verify", copy], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert copy.name not in done.stderr
+
+
+def test_the_units_differ_in_what_tells_the_instances_apart() -> None:
+    one, many = (path.read_text().splitlines() for path in UNITS)
+    added = [line for line in many if line not in one]
+    assert len(many) == len(one) + 2
+    assert all(re.search(r"%i|^#", line) for line in added)
+
+
+def compose() -> Any:
+    return yaml.safe_load(read("ops/deploy/compose.yaml"))
+
+
+def test_the_compose_file_fits_the_code() -> None:
+    services = compose()["services"]
+    assert set(services) == {"rabbitmq", "topology", "worker"}
+    worker = services["worker"]
+    assert seconds(worker["stop_grace_period"]) >= NEEDED_S
+    assert worker["init"] is True
+    assert services["topology"]["command"] == ["topology", "apply"]
+    port = DEFAULT.metrics_port
+    assert f"127.0.0.1:{port}:{port}" in worker["ports"]
+    assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
+    compile(worker["healthcheck"]["test"][-1], "healthcheck", "exec")
+    for service in services.values():
+        for name in service["environment"]:
+            assert name in VARIABLES or not name.startswith("SLUICE_")
+
+
+def test_the_compose_file_names_files_that_are_there() -> None:
+    build = compose()["x-image"]["build"]
+    context = (FOLDER / build["context"]).resolve()
+    assert context == ROOT
+    dockerfile = (context / build["dockerfile"]).read_text(encoding="utf-8")
+    targets = re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.MULTILINE)
+    assert targets == ["gpu", "cpu"]
+    assert build["target"] in targets
+    mounted = [
+        volume.split(":")[0]
+        for service in compose()["services"].values()
+        for volume in service.get("volumes", ())
+        if volume.startswith(".")
+    ]
+    assert mounted == ["./rabbitmq.conf"]
+    assert (FOLDER / mounted[0]).is_file()
+
+
+def test_the_image_has_the_versions_of_the_project() -> None:
+    dockerfile = read("ops/deploy/Dockerfile")
+    project = tomllib.loads(read("pyproject.toml"))["project"]
+    (gpu,) = project["optional-dependencies"]["gpu"]
+    version = re.search(r"vllm-openai:v([\d.]+)", dockerfile)
+    assert version is not None
+    least = re.search(r">=(\d+\.\d+)", gpu)
+    assert least is not None
+    assert version[1].startswith(least[1])
+    assert REQUIREMENT in dockerfile
+    for name in re.findall(r"(SLUICE_\w+)=", dockerfile):
+        assert name in VARIABLES
+    assert (
+        re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE) == [str(DEFAULT.metrics_port)] * 2
+    )
+
+
+def test_the_notes_on_kubernetes_fit_the_code() -> None:
+    (text,) = blocks(section(TEXT, "Kubernetes"), "yaml")
+    spec = yaml.safe_load(text)["spec"]
+    assert spec["terminationGracePeriodSeconds"] >= NEEDED_S
+    (worker,) = spec["containers"]
+    assert worker["ports"] == [{"name": "status", "containerPort": DEFAULT.metrics_port}]
+    start = worker["startupProbe"]
+    assert start["periodSeconds"] * start["failureThreshold"] >= DEFAULT.engine_start_timeout_s
+    assert worker["livenessProbe"]["httpGet"]["path"] == "/healthz"
+    assert worker["readinessProbe"]["httpGet"]["path"] == "/readyz"
+    assert {each["name"] for each in worker["env"]} <= VARIABLES
+
+
+def test_the_numbers_of_the_settings_are_their_defaults() -> None:
+    check(DEFAULT)
+    for name, number in re.findall(r"`(\w+)`\s+\(default (\d+)\)", TEXT):
+        assert getattr(DEFAULT, name) == int(number), name
+    assert re.search(rf"`metrics_port` \(default {DEFAULT.metrics_port}\)", TEXT)
+    assert f"+ {REST_S} seconds" in TEXT
+    assert DELIVERY_LIMIT == 5
+    assert "Work queues give a job back five times" in TEXT
+
+
+def test_the_brokers_configuration_fits_the_settings() -> None:
+    lines = read("ops/deploy/rabbitmq.conf").splitlines()
+    said = dict(line.split(" = ") for line in lines if line and not line.startswith("#"))
+    assert int(said["consumer_timeout"]) == DEFAULT.consumer_timeout_s * 1000
+    assert int(said["max_message_size"]) > MAX_OUTCOME_BYTES
+
+
+@pytest.mark.broker
+async def test_the_brokers_configuration_is_in_force(docs_broker: PrivateBroker) -> None:
+    connection = await connect(docs_broker.url, timeout_s=10, name="tests")
+    try:
+        with pytest.raises(InvalidMessage) as caught:
+            await ConfirmedPublisher(connection).publish(
+                Names().dlx, "", b"x" * 8_388_609, kind="x", correlation_id=None, timeout_s=10
+            )
+    finally:
+        await close(connection)
+    assert caught.value.reason is Reason.TOO_LARGE
+
+
+@pytest.mark.broker
+async def test_tls_as_the_page_has_it(
+    docs_broker: PrivateBroker, certificates: Certificates | None
+) -> None:
+    if certificates is None:
+        pytest.skip("the program openssl is missing")
+    assert docs_broker.running
+    url = f"amqps://guest:guest@localhost:{certificates.port}/"
+    async with Producer(f"{url}?cafile={certificates.certificate}") as producer:
+        assert producer.reply_key
+    with pytest.raises(BrokerUnreachable, match="certificate"):
+        async with Producer(url):
+            pass
+    # The name is checked, too: the certificate is not for this one.
+    other = url.replace("localhost", "127.0.0.1")
+    with pytest.raises(BrokerUnreachable, match="certificate"):
+        async with Producer(f"{other}?cafile={certificates.certificate}"):
+            pass
+
+
+def test_every_metric_is_told() -> None:
+    kinds: dict[type, str] = {Counter: "counter", Gauge: "gauge", Histogram: "histogram"}
+    wanted: dict[str, tuple[str, str]] = {}
+    for each in vars(metrics).values():
+        if (kind := kinds.get(type(each))) is not None:
+            # A counter is asked for without the ending that it is shown with.
+            name = each._name + ("_total" if kind == "counter" else "")
+            wanted[f"`{name}`"] = (kind, ", ".join(f"`{label}`" for label in each._labelnames))
+    told = {row[0]: (row[1], row[2]) for row in table(TEXT, "metric").rows}
+    assert told == wanted
+    assert all(row[3] for row in table(TEXT, "metric").rows)
+
+
+def test_every_path_of_the_status_port_is_told() -> None:
+    told = {row[0] for row in table(TEXT, "path").rows}
+    source = read("worker/status_server.py")
+    assert told == {f"`{path}`" for path in re.findall(r'"(/\w+)"', source)}

@@ -1,0 +1,54 @@
+"""The programs in the documents run as they are printed, on a real broker and a scripted worker."""
+
+import asyncio
+import os
+import sys
+
+import pytest
+from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.worker_process import WorkerProcess
+
+from .pages import blocks, read, section
+
+pytestmark = pytest.mark.broker
+
+URL = '"amqp://guest:guest@localhost/"'
+LIMIT_S = 60.0
+QUESTION = "Why is the sky blue?"
+
+
+async def run(program: str, broker: PrivateBroker) -> str:
+    """What a program prints; its broker's address is the only thing that is changed."""
+    assert program.count(URL) == 1
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-W",
+        "error",
+        "-c",
+        program.replace(URL, repr(broker.url)),
+        env={name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(LIMIT_S):
+        out, err = await process.communicate()
+    assert (process.returncode, err) == (0, b""), err.decode()
+    return out.decode()
+
+
+async def test_the_ten_lines_of_the_readme(
+    docs_broker: PrivateBroker, scripted_worker: WorkerProcess
+) -> None:
+    (program,) = blocks(section(read("README.md"), "Ten lines"), "python")
+    assert len(program.splitlines()) == 11  # with the empty ones
+    assert await run(program, docs_broker) == f"{QUESTION}\n"
+
+
+async def test_the_example_without_our_client(
+    docs_broker: PrivateBroker, scripted_worker: WorkerProcess
+) -> None:
+    (program,) = blocks(
+        section(read("docs/protocol.md"), "A complete example, in Python"), "python"
+    )
+    assert "sluicegate" not in program
+    assert await run(program, docs_broker) == f"completed {QUESTION}\n"

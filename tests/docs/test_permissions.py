@@ -1,0 +1,269 @@
+"""The users of docs/deploy.md, made on a real broker: each can do its work, and nothing else."""
+
+import asyncio
+import base64
+import json
+import os
+import shlex
+import sys
+import urllib.request
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.worker_process import WorkerProcess
+from sluicegate.producer import (
+    AccessRefused,
+    Completed,
+    Delta,
+    Finished,
+    GenerationJob,
+    Producer,
+    Rejected,
+    watch,
+)
+from sluicegate.producer.confirms import ConfirmedPublisher
+from sluicegate.producer.connection import close, connect
+from sluicegate.producer.declare import bind, declare_queue, explained, one_channel
+from sluicegate.schemas import Names, reply
+from sluicegate.schemas.topology import Binding, Queue
+from yarl import URL
+
+from .conftest import READY_S
+from .pages import read
+
+pytestmark = pytest.mark.broker
+
+VHOST = "roles"
+PASSWORD = "a password"
+NAMES = Names()
+WAIT_S = 30.0
+
+
+def commands(name: str) -> list[list[str]]:
+    """The arguments of each `rabbitmqctl NAME` of the page."""
+    lines = read("docs/deploy.md").splitlines()
+    words = [shlex.split(line) for line in lines if line.startswith("rabbitmqctl ")]
+    return [each[2:] for each in words if each[1] == name]
+
+
+@dataclass(frozen=True)
+class Roles:
+    """A virtual host where the users of the page have the permissions of the page."""
+
+    broker: PrivateBroker
+
+    def url(self, user: str) -> str:
+        return str(URL(self.broker.url).with_user(user).with_password(PASSWORD) / VHOST)
+
+    def producer(self, user: str, reply_key: str | None = None) -> Producer:
+        return Producer(self.url(user), reply_key)
+
+    async def sluice(self, user: str, *arguments: str, said: bytes = b"") -> tuple[int, str]:
+        """Run `sluice` as a user of the broker; its exit status and all that it prints."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
+        process = await asyncio.create_subprocess_exec(
+            Path(sys.executable).parent / "sluice",
+            *arguments,
+            env={**kept, "SLUICE_AMQP_URL": self.url(user)},
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        async with asyncio.timeout(WAIT_S):
+            out, _ = await process.communicate(said)
+        return process.returncode or 0, out.decode()
+
+
+def put(broker: PrivateBroker, path: str, body: dict[str, str]) -> None:
+    """Blocking. One PUT to the management API."""
+    token = base64.b64encode(b"guest:guest").decode()
+    request = urllib.request.Request(
+        f"{broker.management_url}api/{path}",
+        json.dumps(body).encode(),
+        {"Authorization": f"Basic {token}", "Content-Type": "application/json"},
+        method="PUT",
+    )
+    with urllib.request.urlopen(request, timeout=WAIT_S) as answer:
+        assert answer.status in (201, 204)
+
+
+def make_users(broker: PrivateBroker) -> None:
+    """Blocking. What the commands of the page do, in a virtual host of its own."""
+    put(broker, f"vhosts/{VHOST}", {})
+    tags = dict(commands("set_user_tags"))
+    for user, _ in commands("add_user"):
+        put(broker, f"users/{user}", {"password": PASSWORD, "tags": tags.get(user, "")})
+    for _, _, user, configure, write, read_ in commands("set_permissions"):
+        rights = {"configure": configure, "write": write, "read": read_}
+        put(broker, f"permissions/{VHOST}/{user}", rights)
+
+
+@pytest_asyncio.fixture(scope="module")
+async def roles(docs_broker: PrivateBroker) -> Roles:
+    """The users, and the topology as the operator has applied it."""
+    await asyncio.to_thread(make_users, docs_broker)
+    made = Roles(docs_broker)
+    code, said = await made.sluice("operator", "topology", "apply")
+    assert (code, "created: queue sluice.v1.dead" in said) == (0, True), said
+    return made
+
+
+@pytest_asyncio.fixture(scope="module")
+async def worker(
+    roles: Roles, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncGenerator[WorkerProcess]:
+    settings = {"amqp_url": roles.url("worker"), "engine": "scripted"}
+    async with WorkerProcess(tmp_path_factory.mktemp("worker"), settings) as process:
+        await process.ready(READY_S)
+        yield process
+
+
+async def test_the_operator_compares_the_topology_bindings_included(roles: Roles) -> None:
+    code, said = await roles.sluice(
+        "operator", "topology", "check", "--management-url", roles.broker.management_url
+    )
+    assert code == 0, said
+    assert "AMQP can't tell them" not in said
+
+
+async def test_a_publisher_gets_its_results_and_events(roles: Roles, worker: WorkerProcess) -> None:
+    async with roles.producer("publisher") as producer:
+        handle = await producer.publish(GenerationJob(prompt="hello", stream=True))
+        kinds = [type(event.event) async for event in handle.events()]
+        result = await handle.result(timeout=WAIT_S)
+        assert await producer.cancel(handle.job_id) is False  # no worker listens yet
+    assert (result.outcome, result.text) == (Completed(), "hello")
+    assert Delta in kinds
+    assert kinds[-1] is Finished
+
+
+async def test_a_publisher_submits_a_file(roles: Roles, worker: WorkerProcess) -> None:
+    code, said = await roles.sluice(
+        "publisher", "submit", "--file", "-", said=b'{"prompt": "a"}\n{"prompt": "b"}\n'
+    )
+    assert code == 0, said
+
+
+async def test_a_file_with_results_to_keep_is_submitted(
+    roles: Roles, worker: WorkerProcess, tmp_path: Path
+) -> None:
+    jobs = tmp_path / "jobs.jsonl"
+    jobs.write_text('{"prompt": "a"}\n{"prompt": "b"}\n')
+    out = tmp_path / "out.jsonl"
+    code, said = await roles.sluice("publisher", "submit", "--file", str(jobs), "--out", str(out))
+    assert code == 0, said
+    assert len(out.read_text().splitlines()) == 2
+
+
+async def test_a_backend_has_a_queue_of_its_own(roles: Roles, worker: WorkerProcess) -> None:
+    async with roles.producer("orders", "orders") as producer:
+        handle = await producer.publish(GenerationJob(prompt="hello"))
+        assert (await handle.result(timeout=WAIT_S)).text == "hello"
+
+
+async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: WorkerProcess) -> None:
+    last = None
+    async with asyncio.timeout(WAIT_S), roles.producer("publisher") as producer:
+        events = watch(roles.url("watcher"), "watched")
+        first = asyncio.ensure_future(anext(events))
+        # The first event can only be seen once the watch stands, and nothing tells when it does.
+        while not first.done():
+            await producer.publish(GenerationJob(id="watched", prompt="hello"))
+            await asyncio.wait([first], timeout=1)
+        async for last in events:
+            pass
+    assert last is not None
+    assert isinstance(last.event, Finished)
+
+
+async def test_a_worker_buries_and_a_publisher_may_too(roles: Roles, worker: WorkerProcess) -> None:
+    """The worker's dead letter, and that of a producer that can't read a result."""
+    async with roles.producer("publisher") as producer:
+        handle = producer.attach("bad-one")
+        body = json.dumps({"id": "bad-one", "reply_to": producer.reply_key}).encode()
+        await publishing("publisher", NAMES.jobs, "jobs.batch", body)(roles)
+        result = await handle.result(timeout=WAIT_S)
+    assert isinstance(result.outcome, Rejected)
+    await publishing("publisher", NAMES.dlx, "")(roles)
+
+
+Deed = Callable[[Roles], Awaitable[None]]
+
+
+def publishing(user: str, exchange: str, key: str, body: bytes = b"{}") -> Deed:
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        try:
+            await ConfirmedPublisher(connection).publish(
+                exchange, key, body, kind="x", correlation_id=None, timeout_s=WAIT_S
+            )
+        finally:
+            await close(connection)
+
+    return do
+
+
+def consuming(user: str, queue: str) -> Deed:
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        try:
+            async with one_channel(connection, WAIT_S) as channel:
+                with explained(queue):
+                    await channel.basic_get(queue)
+        finally:
+            await close(connection)
+
+    return do
+
+
+def declaring(user: str, queue: Queue) -> Deed:
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        try:
+            async with one_channel(connection, WAIT_S) as channel:
+                await declare_queue(channel, queue)
+        finally:
+            await close(connection)
+
+    return do
+
+
+def binding(user: str, binding: Binding) -> Deed:
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        try:
+            async with one_channel(connection, WAIT_S) as channel:
+                await bind(channel, binding)
+        finally:
+            await close(connection)
+
+    return do
+
+
+INTERACTIVE = NAMES.jobs_queue("interactive")
+FORBIDDEN: dict[str, Deed] = {
+    "a worker publishes no jobs": publishing("worker", NAMES.jobs, "jobs.batch"),
+    "a worker reads no results": consuming("worker", NAMES.results_queue("default")),
+    "a worker reads no dead letters": consuming("worker", NAMES.dead),
+    "a worker declares nothing": declaring("worker", Queue(NAMES.dead, {})),
+    "a publisher takes no jobs": consuming("publisher", INTERACTIVE),
+    "a publisher makes no results": publishing("publisher", NAMES.results, "default"),
+    "a publisher makes no events": publishing("publisher", NAMES.events, "a.b.c"),
+    "a publisher has no named queue": declaring("publisher", reply(NAMES, "orders")[0]),
+    "a publisher reads no other's queue": consuming("publisher", NAMES.results_queue("default")),
+    "a publisher reroutes no jobs": binding("publisher", Binding(NAMES.jobs, NAMES.dead, "x")),
+    "a backend has its own queue alone": declaring("orders", reply(NAMES, "bills")[0]),
+    "a backend reads its own queue alone": consuming("orders", NAMES.results_queue("default")),
+    "a watcher publishes nothing": publishing("watcher", NAMES.jobs, "jobs.batch"),
+    "a watcher reads no results": consuming("watcher", NAMES.results_queue("default")),
+}
+
+
+@pytest.mark.parametrize("deed", FORBIDDEN.values(), ids=FORBIDDEN.keys())
+async def test_nobody_does_more_than_its_work(roles: Roles, deed: Deed) -> None:
+    with pytest.raises(AccessRefused):
+        await deed(roles)
