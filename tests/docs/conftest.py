@@ -1,6 +1,6 @@
-"""A private broker with the configuration that the documents recommend, and a scripted worker on it.
+"""A private broker with the configuration that the documents recommend, and a scripted worker.
 
-Always private: the examples use the default namespace, which on a broker of the user's would be his.
+Always private: the examples use the default namespace, which on a user's own broker is in use.
 """
 
 import shutil

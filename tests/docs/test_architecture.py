@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from sluicegate.ops import cli, console
+from sluicegate.producer.subscription import Delivery
 from sluicegate.schemas import (
     AttemptRecord,
     DeadLetter,
@@ -22,9 +23,8 @@ from sluicegate.schemas.limits import MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from sluicegate.schemas.results import Outcome
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker import endings, registry
-from sluicegate.worker.delivery import Delivery, Verb
 from sluicegate.worker.service import ExitCode
-from sluicegate.worker.settlement import Identity, Settlement, bury, plan
+from sluicegate.worker.settlement import Identity, Settlement, Verb, bury, plan
 
 from ..test_rooms import FORBIDDEN
 from .pages import blocks, read, section, table
@@ -42,11 +42,10 @@ def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
     )
     message = SimpleNamespace(
         header=SimpleNamespace(properties=properties),
-        body=body,
         routing_key="jobs.interactive",
         redelivered=False,
     )
-    return Delivery(cast("Any", message), "q")
+    return Delivery(body, cast("Any", message), "q")
 
 
 def planned(ending: endings.Ending, *, returned: int = 0, text: str = "text") -> Settlement:
@@ -148,7 +147,7 @@ def test_the_diagram_has_every_outcome_of_a_run() -> None:
     # By the table: whatever is not completed leaves a dead letter.
     for name, (published, _, outcome) in SETTLEMENT.items():
         kind = outcome.partition(":")[0]
-        if kind != "none" and kind != "completed":
+        if kind not in ("none", "completed"):
             assert "dead letter" in published, name
             assert (kind, "dead_letter") in edges()
     assert ("interrupted", "queued") in edges()
