@@ -32,6 +32,7 @@ from .errors import (
     Unroutable,
     seconds,
 )
+from .tasks import see_through
 
 APP_ID: Final = "sluicegate"
 PERSISTENT: Final = 2
@@ -50,8 +51,9 @@ class _Unknown(Exception):
 class ConfirmedPublisher:
     """Publishes persistent messages and waits for the broker's confirmation of each.
 
-    It has one plain channel per exchange: publishing to a missing exchange closes the channel, and
-    would fail whatever else is under way on it. Safe to use from many tasks at once.
+    It has one plain channel per exchange, and asks for the exchange before it uses one: publishing
+    to a missing exchange closes the channel under whatever else is on its way there, and what is
+    sent to a closed channel costs the whole connection. Safe to use from many tasks at once.
     """
 
     def __init__(self, connection: AbstractRobustConnection) -> None:
@@ -126,6 +128,8 @@ class ConfirmedPublisher:
             channel = self._channels.get(exchange)
             if channel is None or channel.is_closed:
                 channel = await open_channel(self._connection, confirms=True, timeout_s=timeout_s)
+                if exchange:  # the default exchange is always there, and may not be asked for
+                    await _require_exchange(channel, exchange)
                 self._channels[exchange] = channel
             return channel
 
@@ -143,6 +147,19 @@ class ConfirmedPublisher:
         return BrokerUnreachable(
             f"no connection to {where} within {seconds(timeout_s)}{last}; nothing was published"
         )
+
+
+async def _require_exchange(channel: aiormq.abc.AbstractChannel, exchange: str) -> None:
+    try:
+        with lost_not_cancelled():
+            await channel.exchange_declare(exchange=exchange, passive=True)
+    except ChannelNotFoundEntity as error:
+        raise TopologyMissing([f"exchange {exchange!r}"]) from error
+    except CONNECTION_LOST as error:
+        raise _NotSent(str(error)) from error
+    except BaseException:
+        await see_through(close_channel(channel))
+        raise
 
 
 async def _publish_once(

@@ -130,7 +130,7 @@ class Inbox:
                     if (held := self.ledger.lend(slot)) is not None:
                         return held
                     if slot.error is not None:
-                        raise slot.error
+                        raise slot.error.with_traceback(None)  # raised for many, perhaps
         except TimeoutError as error:
             raise ResultTimeout(slot.job_id, timeout_s or 0.0) from error
         return None

@@ -10,10 +10,13 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final, Literal, TextIO
 
 _job: ContextVar[tuple[str, int] | None] = ContextVar("job", default=None)
 
+# Where `for_vllm` says which file the errors go to; a child process inherits it.
+_ERRORS: Final = "_SLUICE_ENGINE_ERRORS"
 # A password in a URL, wherever it turns up: in messages, in exceptions, in other people's logs.
 _PASSWORD: Final = re.compile(
     r"(?P<scheme>\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s@/]+@", re.IGNORECASE
@@ -91,27 +94,52 @@ def configure(form: Literal["human", "json"], level: str, stream: TextIO | None 
 def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
     """Make vLLM log as we do, in its child processes, too. What the user has set for it stands.
 
-    It says a lot at `info`; only `debug` of ours asks for that.
+    It says a lot at `info`; only `debug` of ours asks for that. Its errors also go to a file, in
+    which `engine_errors` finds what a child process died of.
     """
     kind = JsonFormatter if form == "json" else HumanFormatter
-    config = {
+    with tempfile.TemporaryDirectory(prefix="sluice-logging-") as folder:
+        errors = Path(folder, "errors.log")
+        config = Path(folder, "vllm.json")
+        config.write_text(json.dumps(_vllm_config(kind, level, errors)))
+        os.environ.setdefault("VLLM_LOGGING_CONFIG_PATH", str(config))
+        os.environ[_ERRORS] = str(errors)
+        try:
+            yield
+        finally:
+            del os.environ[_ERRORS]
+
+
+def engine_errors() -> str:
+    """What vLLM's processes have logged as errors, with tracebacks; empty if that is unknown."""
+    try:
+        return Path(os.environ[_ERRORS]).read_text(errors="replace")
+    except (KeyError, OSError):
+        return ""
+
+
+def _vllm_config(kind: type[logging.Formatter], level: str, errors: Path) -> dict[str, object]:
+    return {
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"ours": {"class": f"{kind.__module__}.{kind.__qualname__}"}},
-        "handlers": {"ours": {"class": "logging.StreamHandler", "formatter": "ours"}},
+        "handlers": {
+            "ours": {"class": "logging.StreamHandler", "formatter": "ours"},
+            "errors": {
+                "class": "logging.FileHandler",
+                "filename": str(errors),
+                "delay": True,
+                "level": "ERROR",
+            },
+        },
         "loggers": {
             "vllm": {
-                "handlers": ["ours"],
+                "handlers": ["ours", "errors"],
                 "level": "INFO" if level == "debug" else "WARNING",
                 "propagate": False,
             }
         },
     }
-    with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="sluice-logging-") as file:
-        json.dump(config, file)
-        file.flush()
-        os.environ.setdefault("VLLM_LOGGING_CONFIG_PATH", file.name)
-        yield
 
 
 def _short(name: str) -> str:

@@ -36,6 +36,7 @@ from ..schemas import (
 )
 from .config import Config, slots
 from .engine import EngineDead, EngineError, EngineInfo, EngineUnavailable, Piece, Segment
+from .logs import engine_errors
 from .orphan_guard import WORKER_PID
 from .orphan_guard import is_installed as orphan_guard_is_installed
 
@@ -286,19 +287,36 @@ def _load(config: Config) -> AsyncLLM:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
 
 
+_NO_MEMORY = (
+    r"out of memory|[Nn]ot enough|larger than the|less than requested|No available memory|"
+    r"allocate memory"
+)
+_NO_MODEL = (
+    r"OSError|RepositoryNotFound|LocalEntryNotFound|not a local folder|Can't load|[Oo]ffline"
+)
+
+
+def _root_cause(log_text: str) -> str | None:
+    """The last exception in the tracebacks of vLLM's processes."""
+    found = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*$", log_text, re.MULTILINE)
+    return found[-1] if found else None
+
+
 def _explain(error: Exception, config: Config) -> str:
     text = f"{type(error).__name__}: {error}".strip()
+    if "See root cause above" in text:
+        text = _root_cause(engine_errors()) or text
     first = text.splitlines()[0][:500]
     if config.model.startswith((".", "/", "~")) and not Path(config.model).is_dir():
         return f"there is no folder {config.model}; set model to a model's folder or hub name"
     if "unexpected keyword argument" in text:
         return f"vLLM does not know an engine argument ({first}); check engine_args"
-    if re.search(r"out of memory|not enough|larger than the|No available memory", text):
+    if re.search(_NO_MEMORY, text):
         return (
             f"not enough memory for model, context and KV cache ({first}); lower max_model_len or "
             "the slots in lanes, or raise kv_cache_gib or gpu_memory_utilization"
         )
-    if re.search(r"OSError|RepositoryNotFound|not a local folder|Can't load|[Oo]ffline", text):
+    if re.search(_NO_MODEL, text):
         return f"the model {config.model!r} can't be loaded ({first}); check the folder or hub name"
     return f"vLLM did not start ({first}); its log above says more"
 

@@ -2,7 +2,7 @@
 prints. Run as a program it prints them all, for whoever writes the documents."""
 
 import sys
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 from sluicegate.schemas.json_schema import message_schemas
@@ -57,17 +57,14 @@ def _kind(field: dict[str, Any]) -> str:
     field = _plain(field)
     if "$ref" in field:
         return str(field["$ref"]).rpartition("/")[2]
-    if "anyOf" in field:
-        return " or ".join(_kind(each) for each in field["anyOf"])
-    if "enum" in field:
-        return " or ".join(f"`{value}`" for value in field["enum"])
-    if field["type"] == "array":
+    if "anyOf" in field or "enum" in field:
+        said = [f"`{value}`" for value in field.get("enum", ())]
+        return " or ".join([*map(_kind, field.get("anyOf", ())), *said])
+    if "items" in field:
         return f"array of {_kind(field['items'])}"
-    if field.get("format") == "date-time":
-        return "date-time"
     if isinstance(field.get("additionalProperties"), dict):
         return f"object of {_kind(field['additionalProperties'])}"
-    return str(field["type"])
+    return str(field.get("format") or field["type"])
 
 
 def _limits(field: dict[str, Any]) -> str:
@@ -80,8 +77,8 @@ def _limits(field: dict[str, Any]) -> str:
     ]
     if pattern := field.get("pattern"):
         said.append(PATTERNS.get(pattern, f"`{pattern}`"))
-    inner = field.get("items") or field.get("additionalProperties")
-    if isinstance(inner, dict) and (each := _limits(inner)):
+    inner: Any = field.get("items") or field.get("additionalProperties")
+    if isinstance(inner, dict) and (each := _limits(cast("dict[str, Any]", inner))):
         said.append(f"each {each}")
     return ", ".join(said)
 

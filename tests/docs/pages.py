@@ -57,9 +57,11 @@ def code_spans(text: str) -> list[str]:
 
 def section(text: str, heading: str) -> str:
     """What stands under a heading, down to the next one of the same or a higher level."""
-    start = re.search(rf"^(#+) {re.escape(heading)}$", text, re.MULTILINE)
+    # A comment in a code block looks like a heading: look for headings where the code is blank.
+    blank = _FENCE.sub(lambda found: " " * len(found[0]), text)
+    start = re.search(rf"^(#+) {re.escape(heading)}$", blank, re.MULTILINE)
     assert start is not None, f"no heading {heading!r}"
-    end = re.compile(rf"^#{{1,{len(start[1])}}} ", re.MULTILINE).search(text, start.end())
+    end = re.compile(rf"^#{{1,{len(start[1])}}} ", re.MULTILINE).search(blank, start.end())
     return text[start.end() : end.start() if end else None]
 
 

@@ -5,13 +5,13 @@ import re
 import shutil
 import subprocess
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from prometheus_client import Counter, Gauge, Histogram
+from sluicegate.ops import console
 from sluicegate.ops.embedded_model import REQUIREMENT
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES
@@ -38,23 +38,18 @@ NEEDED_S = DEFAULT.drain_grace_s + DEFAULT.publish_timeout_s + REST_S
 VARIABLES = {field.variable for field in FIELDS.values()} | set(OTHER_VARIABLES)
 
 
-class Unit(configparser.RawConfigParser):
-    """A unit file; `Environment=` may come several times, so the values are collected."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(strict=False, delimiters="=", interpolation=None)
-        self.optionxform = str
-        text = path.read_text(encoding="utf-8")
-        self.environment = dict(
-            pair.split("=", 1)
-            for line in re.findall(r"^Environment=(.*)$", text, re.MULTILINE)
-            for pair in line.split()
-        )
-        self.read_string(text)
+def service(unit: Path) -> dict[str, str]:
+    """The settings of a unit's service, `Environment` aside, by their names in small letters."""
+    parser = configparser.RawConfigParser(strict=False, delimiters="=")
+    parser.read_string(unit.read_text(encoding="utf-8"))
+    return dict(parser["Service"])
 
 
-def variables_in(text: str) -> Iterator[str]:
-    yield from re.findall(r"\bSLUICE_[A-Z_]+\b", text)
+def environment(unit: Path) -> dict[str, str]:
+    """What a unit sets in the environment; it may do so on several lines."""
+    lines = re.findall(r"^Environment=(.*)$", unit.read_text(encoding="utf-8"), re.MULTILINE)
+    pairs = [pair.partition("=") for line in lines for pair in line.split()]
+    return {name: value for name, _, value in pairs}
 
 
 def seconds(text: str) -> int:
@@ -63,23 +58,22 @@ def seconds(text: str) -> int:
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_the_units_give_a_worker_time_to_drain(path: Path) -> None:
-    service = Unit(path)["Service"]
-    assert service["KillMode"] == "mixed"
-    assert seconds(service["TimeoutStopSec"]) >= NEEDED_S
-    assert service["Restart"] == "on-failure"
-    # Of the codes of a worker, only bad settings are not worth another try.
-    assert service["RestartPreventExitStatus"] == "2"
-    assert 2 not in set(ExitCode)
-    assert service["ExecStart"].endswith("/bin/sluice worker")
+    said = service(path)
+    assert said["killmode"] == "mixed"
+    assert seconds(said["timeoutstopsec"]) >= NEEDED_S
+    assert said["restart"] == "on-failure"
+    # Bad settings alone are not worth another try; a worker that ran never ends with that code.
+    assert said["restartpreventexitstatus"] == str(console.USAGE)
+    assert console.USAGE not in set(ExitCode)
+    assert said["execstart"].endswith("/bin/sluice worker")
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
 def test_the_units_set_what_can_be_set(path: Path) -> None:
-    for name, value in Unit(path).environment.items():
-        if name.startswith("SLUICE_"):
-            assert name in VARIABLES
-            if name == "SLUICE_METRICS_PORT":
-                assert value == "947%i"
+    said = environment(path)
+    ours = {name for name in said if name.startswith("SLUICE_")}
+    assert {"SLUICE_CONFIG", "SLUICE_LOG_FORMAT"} <= ours <= VARIABLES
+    assert said.get("SLUICE_METRICS_PORT", "947%i") == "947%i"
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -107,7 +101,7 @@ def compose() -> Any:
 
 
 def test_the_compose_file_fits_the_code() -> None:
-    services = compose()["services"]
+    services: dict[str, Any] = compose()["services"]
     assert set(services) == {"rabbitmq", "topology", "worker"}
     worker = services["worker"]
     assert seconds(worker["stop_grace_period"]) >= NEEDED_S
@@ -117,8 +111,8 @@ def test_the_compose_file_fits_the_code() -> None:
     assert f"127.0.0.1:{port}:{port}" in worker["ports"]
     assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
     compile(worker["healthcheck"]["test"][-1], "healthcheck", "exec")
-    for service in services.values():
-        for name in service["environment"]:
+    for each in services.values():
+        for name in each["environment"]:
             assert name in VARIABLES or not name.startswith("SLUICE_")
 
 
@@ -132,8 +126,8 @@ def test_the_compose_file_names_files_that_are_there() -> None:
     assert build["target"] in targets
     mounted = [
         volume.split(":")[0]
-        for service in compose()["services"].values()
-        for volume in service.get("volumes", ())
+        for each in compose()["services"].values()
+        for volume in each.get("volumes", ())
         if volume.startswith(".")
     ]
     assert mounted == ["./rabbitmq.conf"]
@@ -221,13 +215,15 @@ async def test_tls_as_the_page_has_it(
 
 
 def test_every_metric_is_told() -> None:
-    kinds: dict[type, str] = {Counter: "counter", Gauge: "gauge", Histogram: "histogram"}
     wanted: dict[str, tuple[str, str]] = {}
     for each in vars(metrics).values():
-        if (kind := kinds.get(type(each))) is not None:
-            # A counter is asked for without the ending that it is shown with.
-            name = each._name + ("_total" if kind == "counter" else "")
-            wanted[f"`{name}`"] = (kind, ", ".join(f"`{label}`" for label in each._labelnames))
+        if isinstance(each, Counter | Gauge | Histogram):
+            described = next(iter(each.describe()))
+            # A counter is described without the ending that it is shown with.
+            name = described.name + ("_total" if described.type == "counter" else "")
+            labels: tuple[str, ...] = vars(each)["_labelnames"]
+            wanted[f"`{name}`"] = (described.type, ", ".join(f"`{label}`" for label in labels))
+    assert len(wanted) > 10
     told = {row[0]: (row[1], row[2]) for row in table(TEXT, "metric").rows}
     assert told == wanted
     assert all(row[3] for row in table(TEXT, "metric").rows)

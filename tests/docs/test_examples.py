@@ -2,9 +2,11 @@
 
 import asyncio
 import os
+import re
 import sys
 
 import pytest
+from sluicegate.ops.demo import demo_jobs
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.worker_process import WorkerProcess
 
@@ -40,8 +42,22 @@ async def test_the_ten_lines_of_the_readme(
     docs_broker: PrivateBroker, scripted_worker: WorkerProcess
 ) -> None:
     (program,) = blocks(section(read("README.md"), "Ten lines"), "python")
-    assert len(program.splitlines()) == 11  # with the empty ones
+    assert len(program.splitlines()) == 10
     assert await run(program, docs_broker) == f"{QUESTION}\n"
+
+
+def test_the_output_in_the_readme_is_that_of_the_demo() -> None:
+    output = blocks(section(read("README.md"), "Two commands"), "console")[0]
+    jobs = {demo.title: demo.job for demo in demo_jobs()}
+    assert jobs_in(output)
+    assert f"published {len(demo_jobs())} jobs" in output
+    assert f"{len(demo_jobs())} of {len(demo_jobs())} jobs completed" in output
+    for title, lane in jobs_in(output):
+        assert jobs[title].lane == lane
+
+
+def jobs_in(output: str) -> list[tuple[str, str]]:
+    return re.findall(r"^── (\w+) · (\w+) ─", output, re.MULTILINE)
 
 
 async def test_the_example_without_our_client(

@@ -45,7 +45,7 @@ def test_there_is_an_example_of_every_message_but_the_smallest() -> None:
 @pytest.mark.parametrize("body", MESSAGES, ids=lambda body: str(body["type"]))
 def test_the_bodies_are_what_they_say(body: dict[str, Any]) -> None:
     message = decode(json.dumps(body).encode(), KINDS[body["type"]])
-    # Nothing in the example is an unknown field, or a default spelt out: it comes out as it went in.
+    # It comes out as it went in: no field is unknown, no default spelt out.
     again = json.loads(encode(message))
     for name in ("deadline", "enqueued_at", "at", "finished_at", "lineage"):
         again.pop(name, None)
@@ -68,7 +68,7 @@ def test_the_times_in_the_bodies_have_an_offset() -> None:
 @pytest.mark.parametrize("name", structs())
 def test_every_field_is_told_as_the_schema_has_it(name: str) -> None:
     wanted = rows(structs()[name])
-    if len(wanted) == 1:
+    if [row[0] for row in wanted] == ["`kind`"]:
         # A kind with nothing in it but its name.
         assert f'{{"kind": {wanted[0][1].replace("`", chr(34))}}}' in prose(TEXT)
         return

@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncGenerator
 
+import msgspec
 import pytest
 import pytest_asyncio
-from sluicegate.schemas import ChatMessage, GenerationJob, InvalidMessage
+from sluicegate.schemas import ChatMessage, GenerationJob, InvalidMessage, Sampling
+from sluicegate.worker import logs
 from sluicegate.worker.config import Config
 from sluicegate.worker.engine import Engine, EngineDead, EngineUnavailable
 from sluicegate.worker.engines import make_engine
@@ -42,8 +44,6 @@ async def test_a_conversation_goes_through_the_chat_template(engine: Engine) -> 
 
 
 async def test_what_vllm_refuses_names_the_field(engine: Engine) -> None:
-    from sluicegate.schemas import Sampling
-
     contract = EngineContract()
     with pytest.raises(InvalidMessage) as refused:
         await contract.pieces(engine, "x", Sampling(logit_bias={2_000_000: 1.0}))
@@ -56,15 +56,16 @@ async def test_what_vllm_refuses_names_the_field(engine: Engine) -> None:
         ({"model": "/nowhere/model"}, "there is no folder /nowhere/model"),
         ({"engine_args": {"nonsense": 1}}, "nonsense"),
         ({"engine_args": {"max_num_batched_tokens": "many"}}, "vLLM did not start"),
+        ({"kv_cache_gib": 10_000.0}, "not enough memory"),
+        ({"model": "nobody/nothing"}, "check the folder or hub name"),
     ],
 )
 async def test_what_cannot_start_says_why(
     model: str, settings: dict[str, object], message: str
 ) -> None:
-    import msgspec
-
     config = msgspec.structs.replace(Config(model=model, enforce_eager=True), **settings)
-    engine = await make_engine(config)
-    with pytest.raises(EngineUnavailable, match=message):
-        await engine.open()
-    await engine.close()
+    with logs.for_vllm("human", "info"):
+        engine = await make_engine(config)
+        with pytest.raises(EngineUnavailable, match=message):
+            await engine.open()
+        await engine.close()

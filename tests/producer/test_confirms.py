@@ -123,7 +123,8 @@ async def test_a_missing_exchange_hurts_nobody_else(
     connection: AbstractRobustConnection, publisher: ConfirmedPublisher, namespace: str
 ) -> None:
     names = Names(namespace)
-    exchanges = [names.jobs if number % 3 else f"{namespace}.missing" for number in range(30)]
+    exchanges = [names.jobs if number % 3 else f"{namespace}.missing" for number in range(90)]
+    lost = lost_event(connection)
     outcomes = await asyncio.gather(
         *(send(publisher, exchange) for exchange in exchanges), return_exceptions=True
     )
@@ -133,9 +134,10 @@ async def test_a_missing_exchange_hurts_nobody_else(
         else:
             assert isinstance(outcome, TopologyMissing)
             assert f"{namespace}.missing" in str(outcome)
-    assert await stored(connection, names.jobs_queue("batch")) == 20
+    assert await stored(connection, names.jobs_queue("batch")) == 60
     with pytest.raises(TopologyMissing):
         await send(publisher, f"{namespace}.missing")
+    assert not lost.is_set()
 
 
 async def test_a_full_queue_refuses(
