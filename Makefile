@@ -2,7 +2,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench lock clean
 
-# For `make test`: ARGS="tests/ops -k broker" and the like.
+# For `make test` (ARGS="tests/ops -k broker") and `make bench` (ARGS=--help).
 ARGS ?=
 PYTHON := .venv/bin/python
 
@@ -25,7 +25,7 @@ check: ## lint, format and types, all strict
 	@.venv/bin/basedpyright
 
 bench: setup ## jobs per second through the queue, beside raw aio-pika, FastStream and taskiq
-	@$(PYTHON) tests/bench/queue.py
+	@$(PYTHON) -m tests.bench.queue $(ARGS)
 
 lock: ## pin the newest allowed packages in locks/cpu.txt (minutes); then run the tests
 	@sh ops/setup.sh lock

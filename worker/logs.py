@@ -17,6 +17,7 @@ _job: ContextVar[tuple[str, int] | None] = ContextVar("job", default=None)
 
 # Where `for_vllm` says which file the errors go to; a child process inherits it.
 _ERRORS: Final = "_SLUICE_ENGINE_ERRORS"
+_VLLM_CONFIG: Final = "VLLM_LOGGING_CONFIG_PATH"
 # A password in a URL, wherever it turns up: in messages, in exceptions, in other people's logs.
 _PASSWORD: Final = re.compile(
     r"(?P<scheme>\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s@/]+@", re.IGNORECASE
@@ -102,12 +103,14 @@ def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
         errors = Path(folder, "errors.log")
         config = Path(folder, "vllm.json")
         config.write_text(json.dumps(_vllm_config(kind, level, errors)))
-        os.environ.setdefault("VLLM_LOGGING_CONFIG_PATH", str(config))
-        os.environ[_ERRORS] = str(errors)
+        ours = {_VLLM_CONFIG: str(config), _ERRORS: str(errors)}
+        ours = {name: value for name, value in ours.items() if name not in os.environ}
+        os.environ.update(ours)
         try:
             yield
         finally:
-            del os.environ[_ERRORS]
+            for name in ours:
+                del os.environ[name]
 
 
 def engine_errors() -> str:

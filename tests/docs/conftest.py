@@ -42,7 +42,7 @@ class Certificates:
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates | None:
     """None where the program `openssl` is missing, which nothing else here needs."""
     if shutil.which("openssl") is None:
@@ -59,7 +59,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates | Non
     return made
 
 
-@pytest_asyncio.fixture(scope="session")
+@pytest_asyncio.fixture(scope="package")
 async def docs_broker(certificates: Certificates | None) -> AsyncGenerator[PrivateBroker]:
     """The broker, with the topology under its default name. It starts with our rabbitmq.conf."""
     tls = certificates.config if certificates else ""

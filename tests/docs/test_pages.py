@@ -13,8 +13,9 @@ from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES, resolve
 
 from .pages import PAGES, ROOT, anchor, blocks, code_spans, headings, links, read, section
 
-# Read as commands although the shell runs them, not we.
-SHELL = ("sh", "bash", "console")
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+# The languages of code blocks that hold commands.
+SHELL = ("sh", "console")
 
 
 def test_the_reader_reads() -> None:
@@ -27,7 +28,7 @@ def test_the_reader_reads() -> None:
     assert code_spans(text) == ["x", "code"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_lead_somewhere(page: Path) -> None:
     for link in links(page.read_text(encoding="utf-8")):
         if link.startswith("https://"):
@@ -47,7 +48,7 @@ def test_every_page_can_be_found_from_the_index() -> None:
     assert set((ROOT / "docs").glob("*.md")) - {ROOT / "docs/README.md"} <= linked
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_files_that_are_named_are_there(page: Path) -> None:
     folders = "schemas|guards|rollback|producer|worker|ops|tests|docs|locks"
     for span in code_spans(page.read_text(encoding="utf-8")):
@@ -69,15 +70,17 @@ def commands(page: Path) -> Iterator[str]:
     yield from (span for span in code_spans(text) if span.startswith(("make ", "sluice ")))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_targets_of_make_exist(page: Path) -> None:
     targets = set(re.findall(r"^([a-z]+):.*##", read("Makefile"), re.MULTILINE))
     for line in commands(page):
         if line.startswith("make "):
             assert line.split()[1] in targets, f"{page.name}: {line}"
+            for path in re.findall(r"\btests/[\w./]+", line):
+                assert (ROOT / path).exists(), f"{page.name}: {line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_commands_and_flags_exist(page: Path) -> None:
     for line in commands(page):
         for words in _calls(line):
@@ -131,14 +134,14 @@ def _flags(parameter: click.Parameter) -> list[str]:
     return [*parameter.opts, *parameter.secondary_opts]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_variables_exist(page: Path) -> None:
     known = {field.variable for field in FIELDS.values()} | set(OTHER_VARIABLES)
     for variable in re.findall(r"\bSLUICE_[A-Z_]*[A-Z]\b", page.read_text(encoding="utf-8")):
         assert variable in known, f"{page.name} names {variable}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_settings_with_a_unit_exist(page: Path) -> None:
     """A setting that was renamed goes on being named so in prose, if nobody looks."""
     for span in code_spans(page.read_text(encoding="utf-8")):
