@@ -99,11 +99,12 @@ def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
     which `engine_errors` finds what a child process died of.
     """
     kind = JsonFormatter if form == "json" else HumanFormatter
-    with tempfile.TemporaryDirectory(prefix="sluice-logging-") as folder:
+    with tempfile.TemporaryDirectory(prefix="sluice-worker-") as folder:
         errors = Path(folder, "errors.log")
         config = Path(folder, "vllm.json")
         config.write_text(json.dumps(_vllm_config(kind, level, errors)))
-        ours = {_VLLM_CONFIG: str(config), _ERRORS: str(errors)}
+        # Its sockets go there, too: the engine of a worker that was killed leaves them behind.
+        ours = {_VLLM_CONFIG: str(config), _ERRORS: str(errors), "VLLM_RPC_BASE_PATH": folder}
         ours = {name: value for name, value in ours.items() if name not in os.environ}
         os.environ.update(ours)
         try:

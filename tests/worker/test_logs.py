@@ -51,10 +51,8 @@ async def test_tasks_inherit_the_job_and_keep_it_to_themselves(stream: io.String
 @pytest.mark.parametrize("form", ["human", "json"])
 def test_passwords_and_controls_never_get_through(form: str, stream: io.StringIO) -> None:
     logs.configure("json" if form == "json" else "human", "info", stream)
-    try:
-        raise ValueError("at amqp://user:se%40cret@host/ \x1b[2J")
-    except ValueError:
-        log.exception("lost amqps://a:p4ss@b:5671/x and \x1b]0;title\x07")
+    error = ValueError("at amqp://user:se%40cret@host/ \x1b[2J")
+    log.error("lost amqps://a:p4ss@b:5671/x and \x1b]0;title\x07", exc_info=error)
     text = stream.getvalue()
     assert "amqps://a:***@b:5671/x" in text
     assert "p4ss" not in text
