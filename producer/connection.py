@@ -24,6 +24,7 @@ from .tasks import see_through
 # A broker that comes back should find its clients soon, and not all in a tight loop.
 RECONNECT_INTERVAL_S: Final = 1.0
 CLOSE_TIMEOUT_S: Final = 5.0
+ABANDON_LIMIT_S: Final = 2.0
 
 # What a lost connection looks like from inside a call. `RuntimeError` includes aiormq's
 # "channel is closed"; `TimeoutError` and the socket's errors are `OSError`.
@@ -67,17 +68,26 @@ async def connect(
     """
     target = _with_defaults(url, heartbeat_s=heartbeat_s, name=name)
     connection = RobustConnection(target, client_properties={"product": "sluicegate"})
+    attempt = asyncio.ensure_future(connection.connect(timeout=timeout_s))
     try:
         with lost_not_cancelled():
             async with asyncio.timeout(timeout_s):
-                await connection.connect(timeout=timeout_s)
+                await asyncio.shield(attempt)
     except BaseException as error:
         # Without this its reconnecting task would outlive us.
-        await see_through(_close(connection))
+        await see_through(_abandon(connection, attempt))
         if isinstance(error, Exception):
             raise BrokerUnreachable(_unreachable(url, error, timeout_s)) from error
         raise
     return connection
+
+
+async def _abandon(connection: AbstractRobustConnection, attempt: asyncio.Future[None]) -> None:
+    # Cancelled at the moment it succeeds, aiormq forgets the connection that it has just opened.
+    await asyncio.wait([attempt], timeout=ABANDON_LIMIT_S)
+    attempt.cancel()
+    await asyncio.gather(attempt, return_exceptions=True)
+    await _close(connection)
 
 
 async def close(connection: AbstractRobustConnection) -> None:

@@ -223,7 +223,8 @@ class Subscription:
             consumer.news.clear()
             if not consumer.lost and consumer.prefetch != self.prefetch:
                 try:
-                    await self._consume(consumer)
+                    # Cancelled half-way, aiormq would close the channel, acknowledgements unsent.
+                    await see_through(self._consume(consumer))
                 except CONNECTION_LOST as error:
                     consumer.lost = str(error)
 

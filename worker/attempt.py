@@ -22,6 +22,7 @@ class Attempt:
     """Runs a session under its time limits, and can be ended from outside with an ending of choice.
 
     `deliveries` are all deliveries of this attempt that still must be settled: a redelivery joins.
+    `over` is set when it has been settled.
     """
 
     def __init__(self, job: GenerationJob, delivery: Delivery, session: GenerationSession) -> None:
@@ -29,6 +30,7 @@ class Attempt:
         self.delivery = delivery
         self.deliveries = [delivery]
         self.queued_s = queued_s(job, datetime.now(UTC))
+        self.over = asyncio.Event()
         self._session = session
         self._task: asyncio.Task[Ending] | None = None
         self._imposed: Ending | None = None

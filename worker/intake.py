@@ -64,10 +64,13 @@ class Intake:
         key = (job.id, job.attempt)
         if (attempt := self._registry.running(key)) is not None:
             metrics.DUPLICATES.inc()
-            attempt.join(delivery)
-        elif (settlement := self._registry.settled(key)) is not None:
+            if attempt.job.reply_to == job.reply_to:
+                attempt.join(delivery)
+            else:
+                self._start(self._answer_after(attempt, job, delivery), f"answer after {job.id}")
+        elif self._registry.settled(key) is not None:
             metrics.DUPLICATES.inc()
-            self._start(self._answer_again(settlement, delivery), f"answer again {job.id}")
+            self._start(self._answer_again(job, delivery), f"answer again {job.id}")
         else:
             self._start(self._attempt(job, delivery), f"attempt {job.id}")
 
@@ -119,6 +122,7 @@ class Intake:
                 await self._settle(attempt, report, events)
         finally:
             self._registry.end(attempt)
+            attempt.over.set()
 
     async def _run(self, attempt: Attempt) -> Report:
         try:
@@ -137,6 +141,8 @@ class Intake:
         if settlement.outcome is not None:
             self._registry.remember(attempt.key, settlement)
         settled = await self._settler.settle(settlement, attempt.deliveries)
+        if settled and settlement.outcome is not None:
+            self._registry.remember(attempt.key, settlement.delivered())
         if settlement.outcome is None:
             events.emit(InterruptedEvent(detail=_detail(report.ending)))
         elif settled:
@@ -149,7 +155,14 @@ class Intake:
         await self._settler.settle(settlement, [delivery])
         metrics.JOBS.labels(outcome="undecodable").inc()
 
-    async def _answer_again(self, settlement: Settlement, delivery: Delivery) -> None:
+    async def _answer_after(self, attempt: Attempt, job: GenerationJob, delivery: Delivery) -> None:
+        """A duplicate that somebody else waits for: the same text, on another reply key."""
+        await attempt.over.wait()
+        await self._answer_again(job, delivery)
+
+    async def _answer_again(self, job: GenerationJob, delivery: Delivery) -> None:
+        remembered = self._registry.settled((job.id, job.attempt))
+        settlement = remembered.again(job.reply_to) if remembered else Settlement((), Verb.NACK)
         await self._settler.settle(settlement, [delivery])
 
 

@@ -82,10 +82,22 @@ class Settlement(Struct, frozen=True):
     verb: Verb
     outcome: Outcome | None = None
 
-    @property
-    def final(self) -> bool:
-        """Whether a duplicate of the same attempt gets this same answer."""
-        return self.outcome is not None
+    def again(self, reply_to: str) -> "Settlement":
+        """The same answer to a duplicate that was published with this reply key."""
+        return msgspec.structs.replace(
+            self,
+            publications=tuple(
+                msgspec.structs.replace(each, routing_key=reply_to)
+                if isinstance(each.message, GenerationResult)
+                else each
+                for each in self.publications
+            ),
+        )
+
+    def delivered(self) -> "Settlement":
+        """What is left to say to a duplicate once all was published: the result alone."""
+        results = [each for each in self.publications if isinstance(each.message, GenerationResult)]
+        return msgspec.structs.replace(self, publications=tuple(results))
 
 
 def plan(  # noqa: PLR0911 - one return for each row of the table

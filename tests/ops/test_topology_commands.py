@@ -237,7 +237,7 @@ class TestCheck:
         self, broker_url: str, empty: str
     ) -> None:
         """AMQP cuts an error's text off after 255 bytes; what is lost must not be guessed."""
-        long = f"{empty}.".ljust(118, "x")  # the longest exchange name may have 127
+        long = f"{empty}.".ljust(100, "x")  # the longest namespace
         try:
             missing = await check(broker_url, long, "--json")
             assert {each["kind"] for each in missing.data["differences"]} == {"missing"}

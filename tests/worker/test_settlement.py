@@ -170,6 +170,34 @@ async def test_a_duplicate_of_a_settled_attempt_gets_the_same_answer_again(
     assert calls.prompts == ["again"]
 
 
+async def test_a_duplicate_with_another_reply_key_is_answered_there(
+    desk: Desk, start_worker: StartWorker, until: Callable[[Callable[[], bool]], Any]
+) -> None:
+    from sluicegate.producer.declare import bind, declare_queue
+    from sluicegate.schemas import reply
+
+    channel = await desk.channel()
+    for key in ("one", "two", "three"):
+        queue, binding = reply(desk.names, key)
+        await declare_queue(channel, queue)
+        await bind(channel, binding)
+    calls = Calls()
+    engine = ScriptedEngine(calls, chunk=1, step_s=0.02)
+    start_worker(engine)
+    await desk.publish(GenerationJob(id="dup-3", prompt="for all of us", reply_to="one"))
+    await until(lambda: len(engine.running) == 1)
+    await desk.publish(GenerationJob(id="dup-3", prompt="for all of us", reply_to="two"))
+    results = [await desk.result("one"), await desk.result("two")]
+    await desk.publish(GenerationJob(id="dup-3", prompt="for all of us", reply_to="three"))
+    results.append(await desk.result("three"))
+    assert results[0] == results[1] == results[2]
+    assert calls.prompts == ["for all of us"]
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+    assert await desk.depth(desk.names.dead) == 0
+    for key in ("one", "two", "three"):
+        await channel.queue_delete(desk.names.results_queue(key))
+
+
 async def test_a_result_that_nobody_takes_goes_to_the_dead_letters(
     desk: Desk, start_worker: StartWorker
 ) -> None:
