@@ -6,18 +6,19 @@ from typing import Final
 from .attempt import Attempt, Key
 from .settlement import Settlement
 
-# Enough to outlive any redelivery; an answer is a few kilobytes.
-_REMEMBERED: Final = 2_000
+# In characters of text. Thousands of usual answers: enough to outlive any redelivery.
+_REMEMBERED: Final = 20_000_000
 
 
 class Registry:
     """Attempts by (job id, attempt). Memory is bounded: running ones by the slots, settled ones by
-    a count, the oldest forgotten first."""
+    the text they hold, the oldest forgotten first."""
 
     def __init__(self, remember: int = _REMEMBERED) -> None:
         self._running: dict[Key, Attempt] = {}
         self._settled: OrderedDict[Key, Settlement] = OrderedDict()
         self._remember = remember
+        self._weight = 0
 
     def __len__(self) -> int:
         return len(self._running)
@@ -43,11 +44,17 @@ class Registry:
 
     def remember(self, key: Key, settlement: Settlement) -> None:
         """A duplicate from now on gets this answer."""
+        self._forget(key)
         self._settled[key] = settlement
-        self._settled.move_to_end(key)
-        while len(self._settled) > self._remember:
-            self._settled.popitem(last=False)
+        self._weight += settlement.weight
+        while self._weight > self._remember and len(self._settled) > 1:
+            self._forget(next(iter(self._settled)))
 
     def end(self, attempt: Attempt) -> None:
         """An attempt is over."""
         self._running.pop(attempt.key, None)
+
+    def _forget(self, key: Key) -> None:
+        settlement = self._settled.pop(key, None)
+        if settlement is not None:
+            self._weight -= settlement.weight

@@ -67,7 +67,7 @@ class ScriptedEngine:
     async def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:
         """Pieces of the script's answer."""
         self._admit(segment)
-        prompt = bytes(token & 0xFF for token in segment.prompt_token_ids).decode(errors="replace")
+        prompt = bytes(segment.prompt_token_ids).decode(errors="replace")
         answer = self._script(segment, prompt).encode()
         self.running.add(segment.request_id)
         try:

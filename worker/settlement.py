@@ -82,6 +82,13 @@ class Settlement(Struct, frozen=True):
     verb: Verb
     outcome: Outcome | None = None
 
+    @property
+    def weight(self) -> int:
+        """How much memory it holds, in characters of text, roughly."""
+        messages = (each.message for each in self.publications)
+        results = (each for each in messages if isinstance(each, GenerationResult))
+        return 2_000 + sum(len(result.text) for result in results)
+
     def again(self, reply_to: str) -> "Settlement":
         """The same answer to a duplicate that was published with this reply key."""
         return msgspec.structs.replace(

@@ -1,0 +1,42 @@
+"""What is remembered of settled attempts is bounded by the text it holds."""
+
+from datetime import UTC, datetime
+
+from sluicegate.schemas import Completed, GenerationResult
+from sluicegate.worker.registry import Registry
+from sluicegate.worker.settlement import Publication, Settlement, Verb
+
+
+def settlement(text: str) -> Settlement:
+    result = GenerationResult(
+        job_id="x", attempt=1, outcome=Completed(), text=text, finished_at=datetime.now(UTC)
+    )
+    return Settlement((Publication("e", "k", result, "x"),), Verb.ACK, Completed())
+
+
+def test_the_oldest_are_forgotten_first() -> None:
+    registry = Registry(remember=30_000)
+    for number in range(10):
+        registry.remember((f"job-{number}", 1), settlement("x" * 8_000))
+    kept = [number for number in range(10) if registry.settled((f"job-{number}", 1))]
+    assert kept == [7, 8, 9]
+
+
+def test_the_newest_stays_however_large() -> None:
+    registry = Registry(remember=1_000)
+    registry.remember(("small", 1), settlement("x"))
+    registry.remember(("large", 1), settlement("x" * 50_000))
+    assert registry.settled(("small", 1)) is None
+    assert registry.settled(("large", 1)) is not None
+
+
+def test_remembering_again_counts_once_and_makes_it_the_newest() -> None:
+    registry = Registry(remember=25_000)
+    registry.remember(("a", 1), settlement("x" * 8_000))
+    registry.remember(("b", 1), settlement("x" * 8_000))
+    for _ in range(5):
+        registry.remember(("a", 1), settlement("x" * 8_000))
+    registry.remember(("c", 1), settlement("x" * 8_000))
+    assert registry.settled(("b", 1)) is None
+    assert registry.settled(("a", 1)) is not None
+    assert registry.settled(("c", 1)) is not None
