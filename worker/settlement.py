@@ -71,7 +71,7 @@ class Publication(Struct, frozen=True):
 
     exchange: str
     routing_key: str
-    message: GenerationResult | DeadLetter
+    message: GenerationJob | GenerationResult | DeadLetter
     correlation_id: str | None
 
 
@@ -133,6 +133,10 @@ def plan(  # noqa: PLR0911 - one return for each row of the table
             return _dead(who, job, delivery, report, outcome, Reason.ENGINE_FAULT, "generate")
         case Faulted() | EngineLost():
             return Settlement((), Verb.REJECT)
+        case Interrupted() if delivery.times_returned >= DELIVERY_LIMIT - 1:
+            # Brokers before 4.3 count this as well. A fresh copy begins to count anew.
+            copy = Publication(who.names.jobs, who.names.jobs_key(job.lane), job, job.id)
+            return Settlement((copy,), Verb.ACK)
         case Interrupted():
             return Settlement((), Verb.NACK)
 

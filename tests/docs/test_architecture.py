@@ -13,6 +13,7 @@ from sluicegate.schemas import (
     AttemptRecord,
     DeadLetter,
     GenerationJob,
+    GenerationResult,
     InvalidMessage,
     Names,
     Reason,
@@ -77,10 +78,18 @@ ROWS: dict[str, Callable[[], Settlement]] = {
     "`EngineLost`": lambda: planned(endings.EngineLost("x"), returned=DELIVERY_LIMIT - 1),
     "`Faulted`, returned 5 times": lambda: planned(endings.Faulted("x"), returned=5),
     "`EngineLost`, returned 5 times": lambda: planned(endings.EngineLost("x"), returned=5),
-    "`Interrupted`": lambda: planned(endings.Interrupted("x"), returned=100),
+    "`Interrupted`": lambda: planned(endings.Interrupted("x"), returned=DELIVERY_LIMIT - 2),
+    "`Interrupted`, returned 4 times": lambda: planned(endings.Interrupted("x"), returned=4),
     "can't be decoded, id readable": lambda: buried(b'{"id": "a"}'),
     "can't be decoded, id unreadable": lambda: buried(b"?"),
     "body over 1 MiB, id readable": lambda: buried(LARGE, Reason.TOO_LARGE),
+}
+
+
+WORDS: dict[type[object], str] = {
+    DeadLetter: "dead letter",
+    GenerationResult: "result",
+    GenerationJob: "job",
 }
 
 
@@ -94,10 +103,7 @@ def test_the_settlement_table_has_these_rows() -> None:
 def test_each_row_is_what_the_code_does(name: str) -> None:
     published, verb, outcome = SETTLEMENT[name]
     settlement = ROWS[name]()
-    words = [
-        "dead letter" if isinstance(each.message, DeadLetter) else "result"
-        for each in settlement.publications
-    ]
+    words = [WORDS[type(each.message)] for each in settlement.publications]
     assert published == (", ".join(words) or "nothing")
     assert verb == settlement.verb.value
     assert outcome.partition(":")[0] == _kind(settlement)
@@ -117,7 +123,7 @@ def test_every_verb_is_explained() -> None:
 
 
 def test_what_is_remembered_is_told() -> None:
-    assert f"the last {registry._REMEMBERED:,} are remembered" in TEXT  # pyright: ignore[reportPrivateUsage]
+    assert f"{registry._REMEMBERED:,} characters" in TEXT  # pyright: ignore[reportPrivateUsage]
 
 
 def edges() -> list[tuple[str, str]]:

@@ -149,6 +149,21 @@ async def test_the_next_worker_takes_what_was_handed_back(
     assert (result.job_id, result.attempt, result.worker) == (sent.id, 1, "w2")
 
 
+async def test_a_job_can_be_handed_back_more_often_than_the_delivery_limit(
+    desk: Desk, start_worker: StartWorker, until: Until
+) -> None:
+    sent = await desk.publish(job(SLOW))
+    for _ in range(8):
+        engine = ScriptedEngine(echo, chunk=1, step_s=0.5)
+        running = start_worker(engine, drain_grace_s=0)
+        await until(lambda: len(engine.running) == 1)  # noqa: B023
+        assert await running.stopped() == ExitCode.OK
+    assert await desk.depth(desk.names.dead) == 0
+    start_worker()
+    result = await desk.result()
+    assert (result.job_id, result.attempt, result.ok) == (sent.id, 1, True)
+
+
 async def test_stopping_while_the_engine_loads(start_worker: StartWorker, until: Until) -> None:
     class Loading(ScriptedEngine):
         closed = False
