@@ -19,9 +19,12 @@ COMMANDS: Final[dict[str, str]] = {
     "worker": "Take jobs, generate text, publish results.",
     "submit": "Publish jobs, and wait for their results.",
     "watch": "Follow one job as it happens.",
+    "results": "Take the results that wait on a reply queue.",
     "topology": "Create, compare or print the exchanges and queues.",
     "schema": "Print the JSON Schema of the messages.",
     "config": "Print the settings in force, or a template for a file.",
+    "tokens": "Print the token ids that a model must never produce, and why.",
+    "evaluate": "Judge labelled texts with the gates; print what they miss and what they harm.",
     "demo": "Run the whole way of a job on this machine.",
 }
 

@@ -27,19 +27,20 @@ def command(config: Config, as_json: bool) -> None:
       sluice demo --json | jq .timings
     """
     # They pull in the broker's client, which `--help` doesn't need.
-    from ..schemas import encode  # noqa: PLC0415
-    from .demo import demo_jobs, run_demo, show  # noqa: PLC0415
+    from ..schemas import GenerationResult, encode  # noqa: PLC0415
+    from .demo import DemoJob, demo_jobs, run_demo, text_of  # noqa: PLC0415
 
     began = time.monotonic()
 
     def say(text: str) -> None:
         click.echo(f"[{time.monotonic() - began:5.1f} s] {text}", err=True)
 
+    def show(demo: DemoJob, result: GenerationResult) -> None:
+        click.echo(encode(result).decode() if as_json else f"\n{text_of(demo, result)}\n")
+
     given = current_settings().sources["amqp_url"].kind != "default"
-    results = asyncio.run(run_demo(with_model(config), broker_is_given=given, say=say))
-    for demo, result in zip(demo_jobs(), results, strict=True):
-        click.echo(encode(result).decode() if as_json else f"\n{show(demo, result)}")
-    done = sum(result.ok for result in results)
-    say(f"{done} of {len(results)} jobs completed")
-    if done < len(results):
+    jobs = demo_jobs()
+    ready = with_model(config)
+    done = asyncio.run(run_demo(ready, jobs, broker_is_given=given, say=say, show=show))
+    if done < len(jobs):
         click.get_current_context().exit(console.FAILED)

@@ -33,20 +33,23 @@ from .submit_prompt import printable, why_not
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Give up where the job has not finished by then. Default: wait for it.",
+    default=600.0,
+    show_default=True,
+    help="Give up where the job has not finished by then.",
 )
-def command(config: Config, job_id: str, as_json: bool, timeout_s: float | None) -> None:
+def command(config: Config, job_id: str, as_json: bool, timeout_s: float) -> None:
     """Follow one job as it happens, from now on, until it is finished.
 
-    Its text is shown where the job was published with streaming. A job that has finished before
-    shows nothing.
+    Its text is shown where the job was published with streaming. Of a job that has finished before
+    there is nothing to see: its result is where its reply key says.
 
     \b
     Exit status: 0 completed; 1 not completed, or not finished in time; 3 no broker.
 
     \b
-    Example:
-      sluice watch "$(sluice submit --prompt "Tell me a story")"
+    Example, in two terminals:
+      sluice watch story-1
+      sluice submit --id story-1 --prompt "Tell me a story" --stream
     """
     try:
         msgspec.convert(job_id, JobId)
@@ -54,14 +57,17 @@ def command(config: Config, job_id: str, as_json: bool, timeout_s: float | None)
         raise InvalidMessage(Reason.INVALID_FIELD, "JOB", f"is no job id: {error}") from error
     last = asyncio.run(_follow(config, job_id, timeout_s, as_json=as_json))
     if last is None:
-        console.error(f"job {job_id} did not finish within {timeout_s:g} s")
+        console.error(
+            f"job {job_id} did not finish within {timeout_s:g} s. It may have finished before, or "
+            "wait for a worker"
+        )
         click.get_current_context().exit(console.FAILED)
     if not isinstance(last.event, Finished) or not isinstance(last.event.outcome, Completed):
         click.get_current_context().exit(console.FAILED)
 
 
 async def _follow(
-    config: Config, job_id: str, timeout_s: float | None, *, as_json: bool
+    config: Config, job_id: str, timeout_s: float, *, as_json: bool
 ) -> JobEvent | None:
     """Print the events; gives the last one, or None where the time ran out."""
     last: JobEvent | None = None

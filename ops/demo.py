@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import textwrap
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
@@ -34,6 +34,7 @@ from .private_broker import broker_or_private
 from .worker_process import WorkerProcess
 
 Say = Callable[[str], None]
+Show = Callable[["DemoJob", GenerationResult], None]
 
 _READY_LIMIT_S: Final = 600.0
 _RESULT_LIMIT_S: Final = 300.0
@@ -94,8 +95,11 @@ def demo_jobs() -> list[DemoJob]:
     ]
 
 
-async def run_demo(config: Config, *, broker_is_given: bool, say: Say) -> list[GenerationResult]:
-    """Run the jobs; return their results in order. `say` hears of progress.
+async def run_demo(
+    config: Config, jobs: Sequence[DemoJob], *, broker_is_given: bool, say: Say, show: Show
+) -> int:
+    """Run the jobs; return how many completed. `say` hears of progress, `show` of each result, in
+    the order of the jobs, as soon as it is there.
 
     Raises SluiceError where a part does not come up, ResultTimeout where a job takes too long.
     """
@@ -119,26 +123,28 @@ async def run_demo(config: Config, *, broker_is_given: bool, say: Say) -> list[G
                 began = time.monotonic()
                 await worker.ready(_READY_LIMIT_S, lambda trouble: say(f"worker: {trouble}"))
                 say(f"worker ready after {time.monotonic() - began:.0f} s")
-                results = await _run_jobs(broker_url, namespace, say)
-                say("stopping the worker and the broker")
-            return results
+                done = await _run_jobs(broker_url, namespace, jobs, say, show)
+                say(f"{done} of {len(jobs)} jobs completed; stopping the worker and the broker")
+    say("stopped")
+    return done
 
 
-async def _run_jobs(url: str, namespace: str, say: Say) -> list[GenerationResult]:
-    jobs = [demo.job for demo in demo_jobs()]
+async def _run_jobs(url: str, namespace: str, jobs: Sequence[DemoJob], say: Say, show: Show) -> int:
+    done = 0
     async with Producer(url, namespace=namespace) as producer:
-        handles = await producer.publish_many(jobs)
+        handles = await producer.publish_many([demo.job for demo in jobs])
         say(f"published {len(handles)} jobs")
         progress = _Progress(len(handles))
         async with asyncio.TaskGroup() as group:
-            watching = [group.create_task(progress.follow(handle)) for handle in handles]
-            ticking = group.create_task(progress.tick(say))
-            waiting = [
-                group.create_task(handle.result(timeout=_RESULT_LIMIT_S)) for handle in handles
-            ]
-            await asyncio.wait([*watching, *waiting])
-            ticking.cancel()
-        return [task.result() for task in waiting]
+            beside = [group.create_task(progress.follow(handle)) for handle in handles]
+            beside.append(group.create_task(progress.tick(say)))
+            for demo, handle in zip(jobs, handles, strict=True):
+                result = await handle.result(timeout=_RESULT_LIMIT_S)
+                show(demo, result)
+                done += result.ok
+            for task in beside:
+                task.cancel()
+    return done
 
 
 class _Progress:
@@ -178,7 +184,7 @@ async def _namespace(url: str, namespace: str) -> AsyncGenerator[None]:
         await close(connection)
 
 
-def show(demo: DemoJob, result: GenerationResult, width: int | None = None) -> str:
+def text_of(demo: DemoJob, result: GenerationResult, width: int | None = None) -> str:
     """A job and its result, for a terminal."""
     width = width or min(100, shutil.get_terminal_size().columns)
     job = demo.job

@@ -13,6 +13,7 @@ from . import console
 from .broker_program import BrokerNotInstalled
 from .embedded_model import ModelUnavailable
 from .private_broker import BrokerFailed
+from .worker_process import WorkerFailed
 
 BAD_INPUT = (ConfigError, InvalidMessage)
 NO_START = (
@@ -22,6 +23,7 @@ NO_START = (
     BrokerUnreachable,
     ModelUnavailable,
     TopologyMissing,
+    WorkerFailed,
     WrongBroker,
     console.CannotStart,
 )

@@ -22,6 +22,8 @@ begun=$(date +%s)
 job=
 beat=
 log=build/setup.log
+scratch= # where pip unpacks, once it is ours to remove
+mode=${1-all}
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {
@@ -31,10 +33,18 @@ fail() {
 
 # A signal ends the step in hand, so that nothing goes on behind the user's back.
 cleanup() {
-    [ -z "$job$beat" ] || kill $job $beat 2>/dev/null || true # unquoted: each may be empty
+    if [ -n "$job$beat" ]; then
+        kill $job $beat 2>/dev/null || true # unquoted: each may be empty
+        wait $job $beat 2>/dev/null || true
+    fi
     job='' beat=''
 }
-trap cleanup EXIT
+# An installer that was ended leaves what it was unpacking. A second pass, for its children may
+# still have written during the first.
+clear_scratch() {
+    [ -z "$scratch" ] || rm -rf "$scratch" 2>/dev/null || rm -rf "$scratch" || true
+}
+trap 'cleanup; clear_scratch' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 
@@ -64,8 +74,20 @@ signs_of_life() {
     while sleep 1 >/dev/null 2>&1 && kill -0 "$1" 2>/dev/null; do
         seconds=$((seconds + 1))
         [ $((seconds % 10)) -ne 0 ] ||
-            say "  $(($(date +%s) - $2)) s: $(grep -v -e '^WARNING' -e '^   ' "$log" | tail -n 1 | cut -c 1-90)"
+            say "  $(($(date +%s) - $2)) s: $(busy_with)"
     done
+}
+
+# pip's last line, but for its last stage: there it names what it removes and not what it installs.
+busy_with() {
+    line=$(grep -v -e '^WARNING' -e '^   ' -e 'ninstall' "$log" | tail -n 1 | cut -c 1-90)
+    case $line in
+    "Installing collected packages"*)
+        kib=$(du -sk "$venv" 2>/dev/null | cut -f 1)
+        line="unpacking into $venv, $((${kib:-0} / 1024)) MiB in it so far"
+        ;;
+    esac
+    printf '%s\n' "$line"
 }
 
 is_root() { [ "$(id -u)" -eq 0 ]; }
@@ -80,12 +102,17 @@ is_supported() {
     return 1
 }
 
-# Sets `python`: the one of a virtual environment that works, else the first that fits. Each candidate is run: a version manager's shim may be there and refuse to work.
+# Sets `python`: the one of a virtual environment that works, else the first that fits. Each
+# candidate is run: a version manager's shim may be there and refuse to work.
 choose_python() {
     if [ -n "${SLUICE_PYTHON-}" ]; then
-        version=$(version_of "$SLUICE_PYTHON") || fail "SLUICE_PYTHON=$SLUICE_PYTHON does not run."
+        version=$(version_of "$SLUICE_PYTHON") || version=
+        remedy="Name another, as in SLUICE_PYTHON=/usr/bin/python3.11, or leave the choice to me:"
+        remedy="$remedy unset SLUICE_PYTHON."
+        [ -n "$version" ] ||
+            fail "SLUICE_PYTHON=$SLUICE_PYTHON does not run, or is no Python with ssl and venv. $remedy"
         is_supported "$version" ||
-            fail "SLUICE_PYTHON=$SLUICE_PYTHON is Python $version; supported are $supported."
+            fail "SLUICE_PYTHON=$SLUICE_PYTHON is Python $version; supported are $supported. $remedy"
         python=$SLUICE_PYTHON
         return
     fi
@@ -108,8 +135,9 @@ choose_python() {
         done
         IFS=$old_ifs
     done
-    fail "no Python of the versions $supported was found: install one (Debian, Ubuntu:" \
-        "apt-get install python3.11 python3.11-venv), or name it in SLUICE_PYTHON."
+    fail "no Python of the versions $supported was found: install one (Debian 12, Ubuntu 24.04 and" \
+        "later: sudo apt-get install python3 python3-venv libnuma1 rabbitmq-server, which is all" \
+        "that is needed from there), or name it in SLUICE_PYTHON."
 }
 
 # --- One set-up at a time -------------------------------------------------------------------------
@@ -158,7 +186,8 @@ make_venv() {
         fi
     fi
     run "virtual environment in $venv, with Python $version" \
-        "Is there room on the disk, and is $python complete?" "$python" -m venv --clear "$venv"
+        "Is there room on the disk, and is $python complete?" \
+        env TMPDIR="$scratch" "$python" -m venv --clear "$venv"
 }
 
 # What pip would install as torch, as JSON; nothing where it finds none. Not an error either way.
@@ -174,6 +203,8 @@ install_packages() {
     pip="$venv/bin/python -m pip --disable-pip-version-check" uv="$venv/bin/python -m uv"
     set -- -e ".[$extras]"
     [ "$lock" = /dev/null ] || set -- -c "$lock" "$@"
+    outer_tmp=${TMPDIR-}
+    export TMPDIR="$scratch"
 
     run "pip" "$advice" $pip install --upgrade pip
     torch=$(sed -n 's/.*"\(torch==[0-9.]*\)".*/\1/p' pyproject.toml | head -n 1)
@@ -196,6 +227,8 @@ install_packages() {
         run "removing torchvision, torchaudio and torchcodec, which don't fit this torch" "$advice" \
             $pip uninstall --yes torchvision torchaudio torchcodec
     fi
+    TMPDIR=$outer_tmp
+    [ -n "$TMPDIR" ] || unset TMPDIR
 }
 
 # For the type checker, which can't follow the import hook of an editable install.
@@ -209,8 +242,12 @@ link_for_types() {
 packages() {
     ! packages_are_ready || return 0
     choose_python
+    [ "$mode" != all ] || need_system_packages
     take_lock
     ! packages_are_ready || return 0 # the one we waited for did it
+    scratch=$root/build/setup-tmp
+    clear_scratch # of a set-up that was killed
+    mkdir "$scratch"
     rm -f "$venv/setup.stamp"
     venv_is_usable || make_venv
     # An installer that was killed may leave half a package that looks whole: start afresh then. What
@@ -220,9 +257,20 @@ packages() {
     link_for_types
     rm "$venv/setup.unfinished"
     stamp_key >"$venv/setup.stamp"
+    clear_scratch
 }
 
 # --- From the system's packages ------------------------------------------------------------------
+
+# Who can't install them is told of all that is missing, before minutes of downloading.
+need_system_packages() {
+    ! has_apt || ! is_root || return 0
+    set -- numa
+    venv_is_usable || set -- venv "$@"
+    [ -n "${SLUICE_AMQP_URL-}" ] || set -- "$@" broker
+    missing=$("$python" ops/system_needs.py "$@")
+    [ -z "$missing" ] || fail "$missing"
+}
 
 apt_install() {
     export DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l
@@ -251,8 +299,9 @@ libraries() {
     fi
 }
 
-# The package's own service is neither started now nor at the next boot: each run starts a private
-# broker of its own.
+# Each run starts a private broker of its own, so the package's service is not started (unless this
+# machine has a policy-rc.d of its own, which decides then), and its links for the next boot are
+# switched off, those of systemd and those in rc*.d.
 install_broker() (
     policy=/usr/sbin/policy-rc.d
     mark="# by the set-up of sluicegate; may be deleted"
@@ -262,6 +311,7 @@ install_broker() (
         chmod 755 "$policy"
     fi
     apt_install rabbitmq-server
+    ! command -v update-rc.d >/dev/null || update-rc.d rabbitmq-server disable || true
     ! command -v systemctl >/dev/null || systemctl disable rabbitmq-server || true
 )
 
@@ -298,7 +348,7 @@ make_lock() {
 }
 
 mkdir -p build
-case "${1-all}" in
+case $mode in
 all)
     packages
     libraries
@@ -307,6 +357,6 @@ all)
     ;;
 packages) packages ;;
 lock) make_lock ;;
-*) fail "what is '$1'? See the head of ops/setup.sh." ;;
+*) fail "what is '$mode'? See the head of ops/setup.sh." ;;
 esac
 say "ready ($(($(date +%s) - begun)) s)"

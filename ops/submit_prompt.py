@@ -19,6 +19,7 @@ from ..producer import (
     Handle,
     Outcome,
     Producer,
+    ResultTimeout,
     SluiceError,
 )
 from ..producer.confirms import ConfirmedPublisher
@@ -30,6 +31,10 @@ from ..schemas.topology import Names
 from ..worker.config import Config
 
 CALL_OFF_S: Final = 2.0
+
+
+class WaitedLongEnough(SluiceError):
+    """The time to wait for a result is over; the job was called off."""
 
 
 async def publish_only(config: Config, job: GenerationJob, reply_to: str) -> None:
@@ -55,7 +60,7 @@ async def publish_and_wait(
 ) -> GenerationResult:
     """Publish, show the text as it comes where the job says so, and give the result.
 
-    Whoever stops waiting calls the job off: nobody would see its result. Raises ResultTimeout.
+    Whoever stops waiting calls the job off: nobody would see its result. Raises WaitedLongEnough.
     """
     async with Producer(
         config.amqp_url,
@@ -71,6 +76,14 @@ async def publish_and_wait(
             streamed = await _stream(handle, deadline, as_json=as_json) if job.stream else None
             left_s = max(0.0, deadline - asyncio.get_running_loop().time())
             result = await handle.result(timeout=left_s)
+        except ResultTimeout as error:
+            await see_through(_call_off(handle))
+            kept = f"on the queue of --reply {reply}" if reply else "in the dead letters"
+            raise WaitedLongEnough(
+                f"no result of job {job.id} within {timeout_s:g} s. The job was called off; a "
+                f"result that still comes ends {kept}. Is a worker running, and is --timeout "
+                "long enough?"
+            ) from error
         except BaseException:
             await see_through(_call_off(handle))
             raise
@@ -93,6 +106,9 @@ async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
                         printed = printed[: delta.offset] if delta.offset else ""
                     printed += delta.text
                     click.echo(printable(delta.text), nl=False)
+            return printed
+    if printed and not as_json:
+        click.echo()  # what follows is an error, on a line of its own
     return printed
 
 

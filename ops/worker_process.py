@@ -18,6 +18,7 @@ from ..schemas import SluiceError
 
 STOP_LIMIT_S: Final = 90.0
 _POLL_S: Final = 0.25
+_SAY_AGAIN_S: Final = 10.0
 _TAIL_LINES: Final = 15
 
 
@@ -73,13 +74,14 @@ class WorkerProcess:
             )
 
     async def ready(self, limit_s: float, progress: Callable[[str], None] | None = None) -> None:
-        """Wait until it takes jobs. `progress` hears what it is busy with, when that changes.
+        """Wait until it takes jobs. `progress` hears what it is busy with, when that
+        changes and every ten seconds.
 
         Raises WorkerFailed with the end of its log.
         """
         process = self._running()
         said: str | None = None
-        began = time.monotonic()
+        began = say_again = time.monotonic()
         while (trouble := await self.get("/readyz")) != "ok":
             if process.returncode is not None:
                 raise WorkerFailed(
@@ -89,9 +91,10 @@ class WorkerProcess:
                 raise WorkerFailed(
                     f"the worker was not ready after {limit_s:g} s:\n{self.log_tail()}"
                 )
-            if progress is not None and trouble and trouble != said:
+            now = time.monotonic()
+            if progress is not None and trouble and (trouble != said or now > say_again):
                 progress(trouble)
-                said = trouble
+                said, say_again = trouble, now + _SAY_AGAIN_S
             await asyncio.sleep(_POLL_S)
 
     async def get(self, path: str) -> str:

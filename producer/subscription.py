@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import aiormq
 from aio_pika.abc import AbstractRobustConnection
 from aiormq.abc import ConsumerCallback, DeliveredMessage
+from aiormq.exceptions import ChannelAccessRefused
 
 from ..schemas.errors import SluiceError
 from .connection import (
@@ -19,6 +20,7 @@ from .connection import (
     lost_not_cancelled,
     open_channel,
 )
+from .errors import AccessRefused
 from .tasks import end, see_through, spawn
 
 log = logging.getLogger(__name__)
@@ -131,7 +133,12 @@ class _Consumer:
                     await self.channel.basic_cancel(self.tag)
                 if prefetch:
                     await self.channel.basic_qos(prefetch_count=prefetch)
-                answer = await self.channel.basic_consume(queue, callback, no_ack=no_ack)
+                try:
+                    answer = await self.channel.basic_consume(queue, callback, no_ack=no_ack)
+                except ChannelAccessRefused as error:
+                    raise AccessRefused(
+                        f"this user may not read queue {queue!r}. Grant it read permission"
+                    ) from error
         self.tag, self.prefetch = answer.consumer_tag, prefetch
 
 

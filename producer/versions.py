@@ -25,15 +25,16 @@ _REMARKS: Final = (
     _Remark(
         OLDEST,
         (3, 12, 0),
-        "this version knows no consumer timeout per queue, only one for the whole node: set "
-        "`consumer_timeout` in rabbitmq.conf to more than twice attempt_timeout_s",
+        "this version knows no consumer timeout per queue, only one for the whole node: 30 "
+        "minutes, unless `consumer_timeout` in rabbitmq.conf says otherwise; that fits any "
+        "attempt_timeout_s under 15 minutes",
     ),
     _Remark(
         (3, 12, 0),
         (4, 3, 0),
-        "the consumer timeout is 30 minutes unless `consumer_timeout` in rabbitmq.conf or the "
-        "policy key `consumer-timeout` says otherwise; it must be more than twice "
-        "attempt_timeout_s",
+        "the consumer timeout is 30 minutes, unless `consumer_timeout` in rabbitmq.conf or the "
+        "policy key `consumer-timeout` says otherwise; that fits any attempt_timeout_s under 15 "
+        "minutes",
     ),
     _Remark(
         (3, 13, 0),

@@ -19,7 +19,7 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that can be set. Durations end in `_s` and are seconds."""
 
     # Broker
-    amqp_url: Annotated[str, _is("where RabbitMQ is; amqps:// for TLS")] = (
+    amqp_url: Annotated[str, _is("where RabbitMQ is; amqps:// for TLS", pattern=r"^amqps?://")] = (
         "amqp://guest:guest@127.0.0.1:5672/"
     )
     namespace: Annotated[

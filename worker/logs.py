@@ -89,6 +89,8 @@ def configure(form: Literal["human", "json"], level: str, stream: TextIO | None 
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("sluicegate").setLevel(level.upper())
+    # It logs what it raises as well, and we say that in our own words.
+    logging.getLogger("aiormq").setLevel(logging.CRITICAL)
 
 
 @contextmanager

@@ -109,6 +109,7 @@ class Worker:
                 await engine.close()
         finally:
             await broker.close(connection)
+        log.info("stopped")
         return ExitCode.ENGINE_LOST if self._engine_lost else ExitCode.OK
 
     async def _connect(self) -> AbstractRobustConnection:

@@ -9,7 +9,9 @@ import logging
 import multiprocessing
 import os
 import re
+import shutil
 import signal
+import time
 from collections.abc import AsyncGenerator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
@@ -52,6 +54,8 @@ _FINISH: dict[str, FinishReason] = {
 # On CPU vLLM's default KV block is 128 tokens, so that short prefixes never hit the prefix cache.
 _CPU_BLOCK_SIZE = 32
 _CLOSE_TIMEOUT_S = 30.0
+_LOOK_EVERY_S = 1.0
+_AFTER_ERROR_S = 30.0
 
 
 class _Tokenizer(Protocol):
@@ -85,16 +89,9 @@ class VllmEngine:
 
     async def open(self) -> EngineInfo:
         """Load the model in a thread: it takes from seconds to minutes."""
-        try:
-            async with asyncio.timeout(self._config.engine_start_timeout_s):
-                loop = asyncio.get_running_loop()
-                self._loading = loop.run_in_executor(None, _load, self._config)
-                engine = await asyncio.shield(self._loading)
-        except TimeoutError as error:
-            raise EngineUnavailable(
-                f"the engine did not start within {self._config.engine_start_timeout_s:g} s; "
-                "raise engine_start_timeout_s if the model is large"
-            ) from error
+        loop = asyncio.get_running_loop()
+        self._loading = loop.run_in_executor(None, _load, self._config)
+        engine = await self._loaded(self._loading)
         self._engine = engine
         # A tokenizer of our own: encoding borrows it mutably, while vLLM decodes with the other.
         self._tokenizer = copy.deepcopy(cast("_Tokenizer", engine.get_tokenizer()))
@@ -102,6 +99,27 @@ class VllmEngine:
         self._max_model_len = model.max_model_len
         self._vocabulary = model.get_vocab_size()
         return EngineInfo(model=model.model, max_model_len=self._max_model_len)
+
+    async def _loaded(self, loading: "asyncio.Future[AsyncLLM]") -> AsyncLLM:
+        limit_s = self._config.engine_start_timeout_s
+        began = time.monotonic()
+        failing_since: float | None = None
+        while True:
+            done, _ = await asyncio.wait([loading], timeout=_LOOK_EVERY_S)
+            if done:
+                return loading.result()
+            now = time.monotonic()
+            if failing_since is None and engine_errors():
+                failing_since = now
+            # vLLM's processes can fail to end after an error, and its constructor waits for them.
+            if failing_since is not None and now - failing_since > _AFTER_ERROR_S:
+                cause = _root_cause(engine_errors()) or "its log above says more"
+                raise EngineUnavailable(_explained(cause, self._config))
+            if now - began > limit_s:
+                raise EngineUnavailable(
+                    f"the engine did not start within {limit_s:g} s; raise "
+                    "engine_start_timeout_s if the model is large"
+                )
 
     async def prompt_token_ids(self, job: GenerationJob) -> tuple[int, ...]:
         """The job's prompt in tokens; text and messages go through the chat template.
@@ -153,6 +171,8 @@ class VllmEngine:
     async def close(self) -> None:
         """Stop the engine's processes, in the middle of loading, too."""
         engine, self._engine = self._engine, None
+        # It logs the end of its own processes as an error, with a traceback.
+        logging.getLogger("vllm.v1.engine.async_llm").setLevel(logging.CRITICAL)
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
         if engine is None:
             await self._give_up_loading()
@@ -269,6 +289,9 @@ def _load(config: Config) -> AsyncLLM:
     if config.max_model_len:
         arguments["max_model_len"] = config.max_model_len
     if current_platform.is_cpu():
+        if not config.enforce_eager and not _has_compiler():
+            log.warning("no C++ compiler is installed: running eagerly, without compilation")
+            arguments["enforce_eager"] = True
         arguments["block_size"] = _CPU_BLOCK_SIZE
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
     os.environ[WORKER_PID] = str(os.getpid())
@@ -285,6 +308,11 @@ def _load(config: Config) -> AsyncLLM:
         raise EngineUnavailable(_explain(error, config)) from error
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+def _has_compiler() -> bool:
+    """Whether torch can compile for the CPU: it asks for `g++`, or what CXX names."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
 
 
 _NO_MEMORY = (
@@ -306,7 +334,11 @@ def _explain(error: Exception, config: Config) -> str:
     text = f"{type(error).__name__}: {error}".strip()
     if "See root cause above" in text:
         text = _root_cause(engine_errors()) or text
-    first = text.splitlines()[0][:500]
+    return _explained(text, config)
+
+
+def _explained(text: str, config: Config) -> str:
+    first = " ".join(text.split())[:500]
     if config.model.startswith((".", "/", "~")) and not Path(config.model).is_dir():
         return f"there is no folder {config.model}; set model to a model's folder or hub name"
     if "unexpected keyword argument" in text:
@@ -317,7 +349,10 @@ def _explain(error: Exception, config: Config) -> str:
             "the slots in lanes, or raise kv_cache_gib or gpu_memory_utilization"
         )
     if re.search(_NO_MODEL, text):
-        return f"the model {config.model!r} can't be loaded ({first}); check the folder or hub name"
+        return (
+            f"the model {config.model!r} can't be loaded ({first}); check the folder or hub name, "
+            "and for a hub the network"
+        )
     return f"vLLM did not start ({first}); its log above says more"
 
 

@@ -110,7 +110,7 @@ class TestHelp:
         ("wrong", "hint"),
         [
             ("wroker", "Did you mean 'worker'?"),
-            ("xyz", "There are: worker, submit, watch, topology, schema, config, demo."),
+            ("xyz", f"There are: {', '.join(COMMANDS)}."),
         ],
     )
     def test_a_wrong_command_suggests_the_nearest(self, wrong: str, hint: str) -> None:

@@ -46,6 +46,7 @@ def another(field: Field) -> Any:
     if field.choices:
         return next(choice for choice in field.choices if choice != field.default)
     special: dict[str, Any] = {
+        "amqp_url": "amqps://elsewhere.example/",
         "lanes": "batch=2",
         "gpu_memory_utilization": 0.5,
         "engine_args": {"block_size": 32, "nested": {"a": [1, True]}},

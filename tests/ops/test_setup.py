@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from sluicegate.ops import system_needs
 from sluicegate.ops.torch_build import installer
 
 PROJECT = Path(__file__).parents[2]
@@ -46,12 +47,15 @@ case "$*" in
     echo "$*" | sed 's/ --disable-pip-version-check//' >>"$FAKE_CALLS"
     case "$*" in *"-e ."*)
         echo "an installer speaks"
+        echo "$TMPDIR" >"$FAKE_CALLS.tmp"
+        mkdir "$TMPDIR/pip-unpack-x" && echo half >"$TMPDIR/pip-unpack-x/package"
         [ -z "${FAKE_SLOW-}" ] || { echo $$ >"$FAKE_CALLS.pid"; exec sleep "$FAKE_SLOW"; }
         [ -z "${FAKE_BROKEN-}" ] || exit 1
         ;;
     esac
     ;;
 *libnuma*) [ -z "${FAKE_NO_NUMA-}" ] ;;
+*system_needs*) shift; echo "needs $*" >>"$FAKE_CALLS.needs"; printf '%s' "${FAKE_MISSING-}" ;;
 *"import torchvision"*) [ -z "${FAKE_BAD_TORCHVISION-}" ] ;;
 *broker_program*) [ -z "${FAKE_NO_BROKER-}" ] || { echo "RabbitMQ is missing." >&2; exit 1; } ;;
 *embedded_model*) echo "model" >>"$FAKE_CALLS" ;;
@@ -77,6 +81,16 @@ class Machine:
         """What was done since `forget`."""
         log = self.root / "calls"
         return log.read_text().splitlines() if log.exists() else []
+
+    @property
+    def needs(self) -> str:
+        """What was asked of the system, the last time."""
+        return (self.root / "calls.needs").read_text().splitlines()[-1]
+
+    @property
+    def scratch(self) -> Path:
+        """Where installers unpack."""
+        return self.project / "build" / "setup-tmp"
 
     def forget(self) -> None:
         (self.root / "calls").unlink()
@@ -115,6 +129,7 @@ def machine(tmp_path: Path) -> Machine:
         "locks/cpu.txt",
         "ops/setup.sh",
         "ops/torch_build.py",
+        "ops/system_needs.py",
         "ops/embedded_model.py",
     ):
         copy = machine.project / name
@@ -252,10 +267,25 @@ def test_an_interrupted_install_starts_afresh(machine: Machine) -> None:
     while command_of(installer_pid):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert not machine.scratch.exists()  # hundreds of megabytes, unpacked half-way
     machine.forget()
     status, said = machine.run("packages")
     assert status == 0, said
     assert "venv" in machine.calls  # half a package may be in it
+
+
+def test_installers_unpack_where_it_is_cleared(machine: Machine) -> None:
+    (machine.scratch / "pip-unpack-of-a-killed-one").mkdir(parents=True)
+    status, said = machine.run("packages")
+    assert status == 0, said
+    assert (machine.root / "calls.tmp").read_text() == f"{machine.scratch}\n"
+    assert not machine.scratch.exists()
+
+
+def test_a_failed_step_clears_it_too(machine: Machine) -> None:
+    assert machine.run("packages", FAKE_BROKEN="yes")[0] == 1
+    assert (machine.root / "calls.tmp").exists()
+    assert not machine.scratch.exists()
 
 
 def command_of(pid: int) -> bytes:
@@ -300,8 +330,99 @@ def test_a_python_too_old_or_missing_is_refused(machine: Machine) -> None:
     assert "is Python 3.10; supported are 3.11 3.12 3.13." in said
     status, said = machine.run(SLUICE_PYTHON="/no/such/python")
     assert status == 1
-    assert "SLUICE_PYTHON=/no/such/python does not run." in said
+    assert "SLUICE_PYTHON=/no/such/python does not run, or is no Python" in said
+    assert "unset SLUICE_PYTHON" in said
+    silent = machine.program("silent", "#!/bin/sh\n")  # runs, and is no Python
+    status, said = machine.run(SLUICE_PYTHON=str(silent))
+    assert status == 1
+    assert f"SLUICE_PYTHON={silent} does not run, or is no Python" in said
     assert machine.calls == []
+
+
+def test_all_that_the_system_lacks_is_said_before_any_download(machine: Machine) -> None:
+    status, said = machine.run(FAKE_MISSING="missing on this system: three things.")
+    assert (status, said) == (1, "setup: missing on this system: three things.\n")
+    assert machine.calls == []
+    assert machine.needs == "needs venv numa broker"
+    # What `make check` needs is less.
+    assert machine.run("packages", FAKE_MISSING="missing")[0] == 0
+
+
+def test_what_is_not_used_is_not_asked_for(machine: Machine) -> None:
+    machine.run("packages")
+    with (machine.project / "locks" / "cpu.txt").open("a") as lock:
+        lock.write("something==1\n")
+    status, said = machine.run(SLUICE_AMQP_URL="amqp://elsewhere/")
+    assert status == 0, said
+    assert machine.needs == "needs numa"
+
+
+def test_the_advice_names_all_of_it() -> None:
+    every = ["venv", "numa", "broker"]
+    said = system_needs.advice(every, "3.12", apt=True)
+    assert "sudo apt-get install python3.12-venv libnuma1 rabbitmq-server." in said
+    assert "SLUICE_AMQP_URL" in said
+    said = system_needs.advice(["numa"], "3.12", apt=False)
+    assert "numactl-libs" in said
+    assert "SLUICE_AMQP_URL" not in said
+
+
+def test_a_broker_on_the_path_is_seen(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system_needs, "BROKER_FOLDERS", ())
+    folder = str(machine.root / "bin")
+    assert system_needs.missing(["broker"], folder) == ["broker"]
+    machine.program("rabbitmq-server", "#!/bin/sh\n")
+    assert system_needs.missing(["broker"], folder) == []
+
+
+def test_the_needs_are_read_without_anything_of_ours(tmp_path: Path) -> None:
+    said = subprocess.run(
+        [sys.executable, "-I", "-S", str(PROJECT / "ops/system_needs.py"), "venv"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        timeout=LIMIT_S,
+    )
+    assert said.stdout == "" or "ensurepip" in said.stdout or "-venv" in said.stdout
+
+
+BUSY = """\
+Collecting torch==2.13.0
+Installing collected packages: setuptools, torch
+  Attempting uninstall: setuptools
+    Found existing installation: setuptools 66.1.1
+    Uninstalling setuptools-66.1.1:
+      Successfully uninstalled setuptools-66.1.1
+"""
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        (
+            "Collecting torch\n  Downloading torch.whl (180 MB)\n",
+            "  Downloading torch.whl (180 MB)",
+        ),
+        (BUSY, "unpacking into .venv, 3 MiB in it so far"),
+    ],
+    ids=["downloading", "installing"],
+)
+def test_what_an_installer_is_busy_with(tmp_path: Path, log: str, expected: str) -> None:
+    script = (PROJECT / "ops" / "setup.sh").read_text()
+    (function,) = re.findall(r"^busy_with\(\) \{.*?^\}$", script, re.MULTILINE | re.DOTALL)
+    (tmp_path / ".venv").mkdir()
+    (tmp_path / ".venv" / "big").write_bytes(b"x" * 3_300_000)
+    (tmp_path / "log").write_text(log)
+    said = subprocess.run(
+        ["sh", "-euc", f"log=log venv=.venv\n{function}\nbusy_with"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        timeout=LIMIT_S,
+    )
+    assert said.stdout == f"{expected}\n"
 
 
 def test_a_moved_environment_is_made_anew(machine: Machine) -> None:

@@ -203,7 +203,7 @@ class TestPrompt:
         done = await cli.run("submit", "--prompt", "x", "--wait", "--timeout", "0.3", "--id", "j")
         assert done.code == 1
         assert done.out == ""
-        assert "Error: no result of job j after 0.3 s" in done.err
+        assert "Error: no result of job j within 0.3 s" in done.err
 
     async def test_ctrl_c_is_exit_130(self, cli: Cli, worker: FakeWorker) -> None:
         worker.going.clear()
@@ -491,3 +491,27 @@ class TestWatch:
     async def test_no_broker_is_exit_3(self, cli: Cli) -> None:
         done = await cli.run("watch", "a", "--amqp-url", "amqp://127.0.0.1:1/")
         assert done.code == 3
+
+
+class TestResults:
+    """What was published without waiting can be fetched later."""
+
+    async def test_what_waits_is_printed_and_taken(self, cli: Cli, worker: FakeWorker) -> None:
+        for number in range(3):
+            sent = await cli.run("submit", "--prompt", f"number {number}", "--id", f"job-{number}")
+            assert sent.code == 0
+        for _ in range(3):
+            await asyncio.wait_for(worker.answered.acquire(), 20)
+        taken = await cli.run("results", "--json")
+        assert taken.code == 0
+        results = [json.loads(line) for line in taken.out.splitlines()]
+        assert sorted(result["job_id"] for result in results) == ["job-0", "job-1", "job-2"]
+        again = await cli.run("results", "--idle", "0.5")
+        assert (again.code, again.out) == (0, "")
+
+    async def test_for_eyes(self, cli: Cli, worker: FakeWorker) -> None:
+        await cli.run("submit", "--prompt", "hello", "--id", "job-1")
+        await asyncio.wait_for(worker.answered.acquire(), 20)
+        taken = await cli.run("results")
+        assert taken.out.startswith("job-1: completed\n")
+        assert "hello" in taken.out

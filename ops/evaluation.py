@@ -1,0 +1,211 @@
+"""Gates against labelled texts: what they find, what they miss, and what they harm."""
+
+import math
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from statistics import median
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from ..guards.finding import Finding
+from ..guards.gate import Step
+from ..guards.pipeline import Pipeline
+from ..guards.profiles import profile_names
+
+_Z95: Final = 1.959963984540054
+
+
+class Labelled(Struct, frozen=True, kw_only=True):
+    """One line of a file to evaluate. `token_ids`, where they are known, are streamed in place of
+    the text's own: a special token has no text."""
+
+    id: str | int
+    text: str
+    label: Literal["good", "bad"]
+    kind: str = msgspec.field(name="class", default="none")
+    profile: str | None = None
+    prompt: str | None = None
+    token_ids: list[int] | None = None
+
+
+class Judged(NamedTuple):
+    """What the gates said about a text: the first finding, the text up to there, and the cost."""
+
+    line: Labelled
+    finding: Finding | None
+    text: str
+    tokens: int
+    seconds: float
+
+    @property
+    def wrong(self) -> bool:
+        return (self.finding is not None) == (self.line.label == "good")
+
+
+def parse(lines: Iterable[bytes]) -> tuple[list[Labelled], list[str]]:
+    """The texts of a file of JSON Lines, and what is wrong with it, by line. Blank lines are
+    skipped."""
+    texts: list[Labelled] = []
+    problems: list[str] = []
+    names = profile_names()
+    for number, raw in enumerate(lines, 1):
+        line = (raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw).strip()
+        if not line:
+            continue
+        try:
+            text = msgspec.json.decode(line, type=Labelled)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+            problems.append(f"line {number}: {error}")
+            continue
+        if text.profile is not None and text.profile not in names:
+            problems.append(
+                f"line {number}: {text.profile!r} is no profile; there are {', '.join(names)}"
+            )
+            continue
+        texts.append(text)
+    return texts, problems
+
+
+def judge(line: Labelled, steps: Iterable[Step], gates: Pipeline) -> Judged:
+    """Stream one text through fresh gates, up to the first finding."""
+    seen: list[str] = []
+    seconds = 0.0
+    finding = None
+    for step in steps:
+        seen.append(step.text)
+        began = time.perf_counter()
+        finding = gates.feed(step)
+        seconds += time.perf_counter() - began
+        if finding is not None:
+            break
+    return Judged(line, finding, "".join(seen), len(seen), seconds)
+
+
+def wilson(hits: int, of: int) -> tuple[float, float] | None:
+    """The 95% interval of a rate, by Wilson: right for small samples and rates near 0 and 1."""
+    if not of:
+        return None
+    rate, square = hits / of, _Z95 * _Z95
+    middle = (rate + square / (2 * of)) / (1 + square / of)
+    half = _Z95 / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def summary(judged: list[Judged]) -> dict[str, Any]:
+    """The whole evaluation as one JSON object."""
+    classes: defaultdict[str, list[Judged]] = defaultdict(list)
+    for one in judged:
+        classes[one.line.kind].append(one)
+    tokens = sum(one.tokens for one in judged)
+    seconds = sum(one.seconds for one in judged)
+    return {
+        **_rates(judged),
+        "by_class": {kind: _rates(some) for kind, some in sorted(classes.items())},
+        "speed": {
+            "tokens": tokens,
+            "seconds": round(seconds, 4),
+            "microseconds_per_token": round(seconds / tokens * 1e6, 3) if tokens else None,
+        },
+    }
+
+
+def _rates(judged: list[Judged]) -> dict[str, Any]:
+    good = [one for one in judged if one.line.label == "good"]
+    bad = [one for one in judged if one.line.label == "bad"]
+    alarms = sum(one.finding is not None for one in good)
+    found = [one.finding for one in bad if one.finding is not None]
+    return {
+        "n_good": len(good),
+        "n_bad": len(bad),
+        "false_positives": alarms,
+        "false_positive_rate": alarms / len(good) if good else None,
+        "false_positive_interval": wilson(alarms, len(good)),
+        "found": len(found),
+        "recall": len(found) / len(bad) if bad else None,
+        "recall_interval": wilson(len(found), len(bad)),
+        # Where the faults began, and by where they were found, in characters.
+        "median_onset": median(one.chars[0] for one in found) if found else None,
+        "median_found_at": median(one.chars[1] for one in found) if found else None,
+        "found_by": dict(Counter(f"{one.gate}: {one.flaw.value}" for one in found).most_common()),
+    }
+
+
+def mistakes(judged: Iterable[Judged]) -> Iterator[dict[str, Any]]:
+    """Misses and false alarms, in order, each with the span marked."""
+    for one in judged:
+        if not one.wrong:
+            continue
+        finding = one.finding
+        yield {
+            "id": one.line.id,
+            "label": one.line.label,
+            "class": one.line.kind,
+            "mistake": "miss" if finding is None else "false alarm",
+            "flaw": finding.flaw.value if finding else None,
+            "chars": finding.chars if finding else None,
+            "detail": finding.detail if finding else None,
+            "text": marked(one.text, finding.chars if finding else None),
+        }
+
+
+def marked(text: str, span: tuple[int, int] | None, around: int = 60) -> str:
+    """A piece of the text in one line with the span in ⟦brackets⟧; long ones lose their middle."""
+    if span is None:
+        return _short(text, 2 * around)
+    start, end = span
+    before, after = text[max(0, start - around) : start], text[end : end + around]
+    return f"{_line(before)}⟦{_short(text[start:end], 2 * around)}⟧{_line(after)}"
+
+
+def _short(text: str, length: int) -> str:
+    if len(text) <= length:
+        return _line(text)
+    half = length // 2
+    return f"{_line(text[:half])} … {_line(text[-half:])}"
+
+
+def _line(text: str) -> str:
+    """Nothing that would upset a terminal."""
+    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Iterator[str]:
+    """The result as lines for a person."""
+    rows = [("CLASS", "GOOD", "FALSE", "BAD", "FOUND", "RECALL", "FOUND AT", "BY")]
+    for kind, of in [*result["by_class"].items(), ("all", result)]:
+        by = ", ".join(f"{gate} {count}" for gate, count in of["found_by"].items())
+        at = of["median_found_at"]
+        rows.append(
+            (
+                kind,
+                str(of["n_good"]),
+                str(of["false_positives"]),
+                str(of["n_bad"]),
+                str(of["found"]),
+                _percent(of["recall"]),
+                "-" if at is None else f"{at:.0f}",
+                by or "-",
+            )
+        )
+    yield from table(rows)
+    yield ""
+    yield f"recall               {_rate(result['recall'], result['recall_interval'])}"
+    rate = _rate(result["false_positive_rate"], result["false_positive_interval"])
+    yield f"false positive rate  {rate}"
+    speed = result["speed"]
+    cost = speed["microseconds_per_token"]
+    shown = "-" if cost is None else f"{cost:.1f}"
+    yield f"speed                {shown} µs a token over {speed['tokens']} tokens"
+
+
+def _percent(rate: float | None) -> str:
+    return "-" if rate is None else f"{100 * rate:.2f}%"
+
+
+def _rate(rate: float | None, interval: tuple[float, float] | None) -> str:
+    if rate is None or interval is None:
+        return "- (no such texts)"
+    return f"{_percent(rate)} (95%: {_percent(interval[0])} to {_percent(interval[1])})"

@@ -1,0 +1,103 @@
+"""A model's tokenizer, its vocabulary and what may end its texts, without loading the model."""
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from ..guards.denied import Denial, denied_tokens
+from ..guards.gate import Step
+from . import console
+from .embedded_model import ModelUnavailable, offline_environment
+
+NEEDS: Final = "this needs transformers: pip install 'sluicegate[gpu]' (or [cpu])"
+
+
+class ModelTokenizer(NamedTuple):
+    """A tokenizer as the engine sees it: `vocabulary_size` counts the embedding's padding rows,
+    `stop_ids` are those that legally end a text."""
+
+    name: str
+    tokenizer: Any  # of transformers, whose types are not strict
+    vocabulary_size: int
+    stop_ids: frozenset[int]
+
+    def denied(self) -> dict[int, Denial]:
+        """The ids that must never come, with the reason. Takes a second or more."""
+        return denied_tokens(
+            self.tokenizer, vocabulary_size=self.vocabulary_size, legal=self.stop_ids
+        )
+
+    def encode(self, text: str) -> list[int]:
+        """The text's ids. What is spelled like a special token is ordinary text, for so it was in
+        the answer: a real special token has no text."""
+        backend = self.tokenizer.backend_tokenizer
+        backend.encode_special_tokens = True
+        try:
+            ids: list[int] = backend.encode(text, add_special_tokens=False).ids
+        finally:
+            backend.encode_special_tokens = False
+        return ids
+
+    def steps(self, ids: Iterable[int]) -> Iterator[Step]:
+        """The steps of a stream with these ids, whole characters only, decoded as the engine
+        does. An id that nothing decodes brings no text."""
+        from tokenizers.decoders import DecodeStream  # noqa: PLC0415  as transformers, below
+
+        backend = self.tokenizer.backend_tokenizer
+        stream = DecodeStream(skip_special_tokens=True)
+        offset = 0
+        size = len(self.tokenizer)
+        for position, token_id in enumerate(ids):
+            known = 0 <= token_id < size
+            text: str = (stream.step(backend, token_id) if known else None) or ""
+            yield Step(token_id, text, position, offset)
+            offset += len(text)
+
+
+def load_tokenizer(model: str) -> ModelTokenizer:
+    """The tokenizer of a model's folder or hub name. Takes seconds. Raises CannotStart without
+    transformers, ModelUnavailable where there is no such model."""
+    if Path(model).is_dir():
+        for name, value in offline_environment().items():
+            os.environ.setdefault(name, value)
+    try:
+        from transformers import (  # noqa: PLC0415  seconds, and not in every environment
+            AutoConfig,
+            AutoTokenizer,
+        )
+    except ImportError:
+        raise console.CannotStart(NEEDS) from None
+    auto_tokenizer: Any = AutoTokenizer
+    auto_config: Any = AutoConfig
+    try:
+        tokenizer: Any = auto_tokenizer.from_pretrained(model)
+        config: Any = auto_config.from_pretrained(model)
+    except (OSError, ValueError) as error:
+        lines = str(error).strip().splitlines() or ["no reason given"]
+        raise ModelUnavailable(f"no tokenizer for {model}: {lines[0]}") from error
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        raise ModelUnavailable(
+            f"the tokenizer of {model} is not of the fast kind, which this needs"
+        )
+    size = max(len(tokenizer), int(config.get_text_config().vocab_size))
+    return ModelTokenizer(model, tokenizer, size, _stop_ids(model, tokenizer, config))
+
+
+def _stop_ids(model: str, tokenizer: Any, config: Any) -> frozenset[int]:
+    from transformers import GenerationConfig  # noqa: PLC0415  as above
+
+    ends: list[Any] = [tokenizer.eos_token_id, config.get_text_config().eos_token_id]
+    generation: Any = GenerationConfig
+    # It is optional; the tokenizer and the configuration name an end as well.
+    with contextlib.suppress(OSError):
+        ends.append(generation.from_pretrained(model).eos_token_id)
+    return frozenset(token for end in ends for token in _as_ids(end))
+
+
+def _as_ids(said: Any) -> Iterator[int]:
+    if isinstance(said, int):
+        yield said
+    elif isinstance(said, (list, tuple)):
+        yield from (int(token) for token in said)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
