@@ -6,13 +6,18 @@ environment, where neither torch nor vLLM is.
 
 import importlib
 import logging
+import os
+import sys
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-import click
-
 INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
+
+try:
+    import click
+except KeyboardInterrupt:  # most of the time until `main` goes by here
+    raise SystemExit(INTERRUPTED) from None
 
 # name → what it does. The code of `name` is the attribute `command` of the module `cmd_<name>`.
 COMMANDS: Final[dict[str, str]] = {
@@ -36,6 +41,7 @@ Examples:
   sluice worker --model Qwen/Qwen3-0.6B            serve it
   sluice submit --prompt "Why is the sky blue?" --wait
   sluice submit --file jobs.jsonl --out results.jsonl
+  sluice results                                   what came back for jobs that nobody awaited
   sluice config show                               what is in force, and from where
 
 \b
@@ -49,7 +55,8 @@ environment variable SLUICE_<NAME>, the flag --<name>. The most wanted:
 
 \b
 Exit status: 0 done; 1 the work failed or a difference was found; 2 bad usage or
-input; 3 can't start (broker, topology, model); 130 interrupted.
+input; 3 can't start (broker, topology, model); 4 a worker lost its engine: start
+it afresh; 130 interrupted.
 """
 
 
@@ -83,10 +90,21 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """The program as a whole."""
+        _open_what_is_closed()
+        return super().main(*args, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """The one place where an error becomes a line on stderr and an exit code."""
         try:
             return super().invoke(ctx)
+        except click.UsageError as error:
+            from .redaction import redact  # noqa: PLC0415  only errors need it
+
+            # It quotes what was said. click means the attribute to stay; its text is all there is.
+            error.message = redact(error.message)  # pyright: ignore[reportAttributeAccessIssue]
+            raise
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click's own, and a reader who has had enough: click ends both in good order
         except KeyboardInterrupt:
@@ -96,6 +114,18 @@ class LazyGroup(click.Group):
             from .failures import report  # noqa: PLC0415  it knows every error, so it loads a lot
 
             ctx.exit(report(error, debug=bool(ctx.params.get("debug"))))
+
+
+def _open_what_is_closed() -> None:
+    """Give a program that was started without stdin, stdout or stderr empty ones.
+
+    Python has None in their place, and the next file or socket would get the number of the closed
+    one, and with it whatever is printed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # As a rule it gets the lowest free number, which is the closed one's.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
 
 
 @click.group(
@@ -118,10 +148,10 @@ class LazyGroup(click.Group):
 )
 @click.version_option(package_name="sluicegate", message="sluice %(version)s")
 def main(config_file: Path | None, debug: bool) -> None:
-    """Generate text with LLMs, job by job, and don't deliver garbage.
+    """Generate text with LLMs, job by job, and lose none.
 
-    Backends publish jobs to RabbitMQ, workers run vLLM and judge what it says while it says it,
-    and each job comes back with an outcome.
+    Backends publish jobs to RabbitMQ, workers run them on vLLM, and each job comes back with an
+    outcome: completed, rejected, expired, cancelled or failed.
     """
     del config_file  # read from the context, by `option_flags`
     if not debug:

@@ -6,9 +6,18 @@ from typing import Any
 import click
 import msgspec
 
+from ..producer.connection import safe_url
 from ..worker.config import Config
 from . import console
-from .settings import FIELDS, ByTopic, Field, Settings, current_settings, option_flags, shown
+from .redaction import hidden
+from .settings import (
+    FIELDS,
+    ByTopic,
+    Field,
+    Settings,
+    current_settings,
+    option_flags,
+)
 
 
 @click.group(name="config", help="Print the settings in force, or a template for a file.")
@@ -49,7 +58,7 @@ def init() -> None:
 def as_rows(settings: Settings) -> list[tuple[str, str, str]]:
     """Name, source and value of each setting, the value last because it may be long."""
     return [
-        (name, str(settings.sources[name]), shown(getattr(settings.config, name)) or '""')
+        (name, str(settings.sources[name]), shown(name, getattr(settings.config, name)) or '""')
         for name in FIELDS
     ]
 
@@ -59,7 +68,10 @@ def as_data(settings: Settings) -> dict[str, Any]:
     return {
         "file": str(settings.file) if settings.file else None,
         "settings": {
-            name: {"value": _masked(settings.config, name), "source": settings.sources[name]}
+            name: {
+                "value": masked(name, getattr(settings.config, name)),
+                "source": settings.sources[name],
+            }
             for name in FIELDS
         },
     }
@@ -88,12 +100,12 @@ def _toml(field: Field) -> str:
     return msgspec.json.encode(field.default).decode()
 
 
-def _masked(config: Config, name: str) -> Any:
-    value = getattr(config, name)
-    match value:
-        case str():
-            return shown(value)
-        case dict():
-            return msgspec.json.decode(shown(value))
-        case _:
-            return value
+def masked(name: str, value: Any) -> Any:
+    """The value of a field fit for eyes and programs: no password, no token."""
+    return safe_url(value) if name == "amqp_url" else hidden(value)
+
+
+def shown(name: str, value: Any) -> str:
+    """The same as text."""
+    safe = masked(name, value)
+    return safe if isinstance(safe, str) else msgspec.json.encode(safe).decode()

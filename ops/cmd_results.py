@@ -7,6 +7,7 @@ import click
 from ..producer import Producer
 from ..schemas.codec import encode
 from ..worker.config import Config
+from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_prompt import printable, why_not
 
@@ -23,7 +24,7 @@ from .submit_prompt import printable, why_not
 @click.option(
     "--idle",
     "idle_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     default=2.0,
     show_default=True,

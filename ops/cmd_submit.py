@@ -13,12 +13,14 @@ from ..producer import GenerationJob, Sampling
 from ..schemas.codec import encode
 from ..worker.config import Config
 from . import console, submit_prompt
+from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_file import FileRun
-from .submit_journal import Journal, NotOurs, part_of
+from .submit_journal import Journal
 from .submit_lines import parse_lines
 from .submit_output import OrderedOutput
-from .submit_progress import Progress
+from .submit_progress import Progress, counted
+from .submit_target import NotOurs
 
 INTERRUPTED: Final = 130
 WAIT_S: Final = 600.0
@@ -47,7 +49,7 @@ STDIN: Final = "-"
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     help=f"Give up waiting after this long [default: {WAIT_S:g}]; with --file, after this long "
     f"without any result [default: {QUIET_LIMIT_S:g}].",
@@ -127,7 +129,7 @@ def _given(said: dict[str, Any], *names: str) -> dict[str, Any]:
 
 def _refuse(said: dict[str, Any], beside: str, *names: str) -> None:
     for name in names:
-        if said[name]:
+        if said[name] not in (None, False):
             flag = name.removeprefix("job_").replace("_", "-")
             raise click.UsageError(f"--{flag} makes no sense with {beside}.")
 
@@ -179,7 +181,7 @@ def _submit_file(
     for problem in problems:
         console.error(problem)
     if problems:
-        console.error(f"{len(problems)} lines can't be taken, so nothing was published")
+        console.error(f"{counted(len(problems), 'line')} can't be taken, so nothing was published")
         return console.USAGE
     order = [job.id for job in jobs]
     quiet_limit_s = said["timeout_s"] or QUIET_LIMIT_S
@@ -195,16 +197,16 @@ def _submit_file(
             progress.end()
         return _summed_up(output.outcomes, run.unreadable)
 
-    out = Path(said["out"])
+    out = _named(said["out"])
     try:
         journal = Journal.open(out, order)
     except NotOurs as error:
         console.error(str(error))
         return console.USAGE
     try:
-        return _into_file(config, jobs, journal, out, said["in_flight"], quiet_limit_s)
+        return _into_file(config, jobs, journal, said["in_flight"], quiet_limit_s, out)
     finally:
-        journal.drop_if_empty()
+        journal.drop_if_needless()
         journal.close()
 
 
@@ -212,13 +214,14 @@ def _into_file(
     config: Config,
     jobs: list[GenerationJob],
     journal: Journal,
-    out: Path,
     in_flight: int,
     quiet_limit_s: float,
+    out: Path,
 ) -> int:
     progress = Progress(len(jobs), len(journal), sys.stderr)
     if journal.damaged:
-        console.warning(f"{journal.damaged} damaged lines in {part_of(out)}: done again")
+        damaged = counted(journal.damaged, "damaged line")
+        console.warning(f"{damaged} in {journal.part}: done again")
     if len(journal):
         progress.note(f"{len(journal)} of {len(jobs)} results are there already")
     run = FileRun(jobs, journal, progress, in_flight=in_flight, quiet_limit_s=quiet_limit_s)
@@ -228,19 +231,33 @@ def _into_file(
         except BaseException as error:
             progress.end()
             interrupted = isinstance(error, KeyboardInterrupt)
-            click.echo(
-                f"{'Interrupted. ' if interrupted else ''}{len(journal)} of {len(jobs)} results "
-                f"are safe in {part_of(out)}. Run the same command again to go on.",
-                err=True,
-            )
+            if run.published:
+                journal.keep()
+            left = _left(journal, len(jobs))
+            click.echo(f"Interrupted. {left}" if interrupted else left, err=True)
             if interrupted:
                 return INTERRUPTED
             raise
     progress.end()
     if not run.unreadable:
         journal.finish([job.id for job in jobs])
-        click.echo(f"{out}: {len(jobs)} results", err=True)
+        click.echo(f"{out}: {counted(len(jobs), 'result')}", err=True)
     return _summed_up(journal.outcomes, run.unreadable)
+
+
+def _left(journal: Journal, total: int) -> str:
+    """What a run that came to no end leaves, and how to go on."""
+    if journal.drop_if_needless():
+        return "Nothing was published."
+    if not len(journal):
+        return (
+            "Jobs were published, and no result has come yet. Run the same command again to wait "
+            f"for them: {journal.part} knows where they come."
+        )
+    return (
+        f"{len(journal)} of {counted(total, 'result')} are safe in {journal.part}. Run the same "
+        "command again to go on."
+    )
 
 
 def _read(
@@ -260,6 +277,12 @@ def _summed_up(outcomes: Counter[str], unreadable: list[str]) -> int:
         console.error(f"not every job was completed: {', '.join(others)}. The results say why")
         return console.FAILED
     return console.OK
+
+
+def _named(out: str) -> Path:
+    if not out or out.endswith("/"):
+        raise click.UsageError(f"--out {out!r} is no name of a file.")
+    return Path(out)
 
 
 def _as_tuple(sampling: dict[str, Any]) -> dict[str, Any]:

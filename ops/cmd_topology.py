@@ -92,13 +92,14 @@ def check(config: Config, management_url: str | None, as_json: bool) -> None:
     """Compare the broker with the topology. Changes nothing.
 
     Names every difference. Exit status 0: equal as far as could be seen; 1: different; 3: the
-    broker can't be reached.
+    broker, or the management API that was named, can't be used. In JSON `complete` says whether
+    everything was seen, bindings included.
     """
     try:
         api = management.access(config.amqp_url, management_url)
     except ValueError as error:
         raise BadSetting([str(error)]) from None
-    checked = asyncio.run(_check(config, api))
+    checked = asyncio.run(_check(config, api, api_is_given=bool(management_url)))
     if as_json:
         console.print_json(checked.as_data())
     else:
@@ -137,11 +138,11 @@ async def _apply(config: Config) -> Applied:
         await close(connection)
 
 
-async def _check(config: Config, api: management.Access) -> Checked:
+async def _check(config: Config, api: management.Access, *, api_is_given: bool) -> Checked:
     wanted = topology(config.namespace)
     connection = await _connect(config)
     try:
-        observed = await _observe(connection, wanted, api)
+        observed = await _observe(connection, wanted, api, api_is_given=api_is_given)
         version = server_version(connection)
     finally:
         await close(connection)
@@ -153,17 +154,27 @@ async def _check(config: Config, api: management.Access) -> Checked:
         unchecked=list(observed.unchecked),
         notes=notes(wanted, observed),
         remarks=remarks(version),
+        bindings_seen=observed.bindings is not None,
     )
 
 
 async def _observe(
-    connection: AbstractRobustConnection, wanted: Topology, api: management.Access
+    connection: AbstractRobustConnection,
+    wanted: Topology,
+    api: management.Access,
+    *,
+    api_is_given: bool,
 ) -> Observed:
-    """All of it by the management API where that answers, or else what AMQP can tell."""
+    """All of it by the management API where that answers, or else what AMQP can tell.
+
+    Raises CannotStart where the API was asked for by name and can't be used.
+    """
     try:
         name = _cluster_name(connection)
         return await asyncio.to_thread(management.observe, api, cluster_name=name)
     except management.NoManagement as error:
+        if api_is_given:
+            raise console.CannotStart(f"the management API: {error}") from None
         observed = await topology_amqp.observe(connection, wanted)
         return Observed(
             observed.exchanges,

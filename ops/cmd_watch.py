@@ -20,6 +20,7 @@ from ..schemas.codec import encode
 from ..schemas.jobs import JobId
 from ..worker.config import Config
 from . import console
+from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_prompt import printable, why_not
 
@@ -31,7 +32,7 @@ from .submit_prompt import printable, why_not
 @click.option(
     "--timeout",
     "timeout_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=SECONDS,
     metavar="SECONDS",
     default=600.0,
     show_default=True,

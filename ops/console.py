@@ -1,7 +1,6 @@
 """What every command says to a terminal: results on stdout, errors on stderr, one table of exit
 codes, and never a password."""
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
@@ -9,6 +8,7 @@ import click
 import msgspec
 
 from ..schemas.errors import SluiceError
+from .redaction import redact
 
 OK: Final = 0
 FAILED: Final = 1  # the work failed, or a difference was found
@@ -18,20 +18,6 @@ CANNOT_START: Final = 3  # broker unreachable, topology missing, model not found
 
 class CannotStart(SluiceError):
     """A service, or a command, lacks something it needs to begin; the message says what."""
-
-
-# Up to the last `@`: a password with an unescaped `@` in it must go as well.
-_CREDENTIALS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<login>[^\s'\"<>]*)@")
-
-
-def redact(text: str) -> str:
-    """The text with the password of every URL in it replaced by `***`."""
-
-    def hide(found: re.Match[str]) -> str:
-        user, colon, _ = found["login"].partition(":")
-        return f"{found['scheme']}{user}{':***' if colon else ''}@"
-
-    return _CREDENTIALS.sub(hide, text)
 
 
 def error(text: str) -> None:

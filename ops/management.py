@@ -12,7 +12,7 @@ from msgspec import Struct
 from yarl import URL
 
 from ..schemas.topology import Binding
-from .topology_check import Observed, Properties
+from .topology_check import ExchangeBinding, Observed, Properties
 
 TIMEOUT_S: Final = 5.0
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
@@ -75,19 +75,35 @@ def access(amqp_url: str, management_url: str | None) -> Access:
     """
     broker = URL(amqp_url)
     if management_url:
-        url = URL(management_url)
+        url = _parsed(management_url)
     elif broker.scheme == "amqps":
         url = URL.build(scheme="https", host=broker.host or "", port=15671)
     else:
         url = URL.build(scheme="http", host=broker.host or "", port=15672)
-    if url.scheme not in ("http", "https") or not url.host:
-        raise ValueError("the management API's address must look like http://host:15672")
     return Access(
         url=str(url.with_user(None)).rstrip("/"),
         user=url.user or broker.user or "guest",
         password=(url.password if url.user else broker.password) or "guest",
         vhost=broker.path[1:] or "/",
     )
+
+
+def _parsed(management_url: str) -> URL:
+    try:
+        url = URL(management_url)
+    except ValueError:
+        raise ValueError(_NOT_A_URL) from None  # the parser's error may quote a password
+    plain = url.with_query(None).with_fragment(None)
+    # An @ after the host is most likely a password's.
+    if url.scheme not in ("http", "https") or not url.host or url != plain or "@" in url.raw_path:
+        raise ValueError(_NOT_A_URL)
+    return url
+
+
+_NOT_A_URL: Final = (
+    "the management API's address must look like http://host:15672, with user:password@ before "
+    "the host where it has a login of its own, and each of : / ? # @ in that percent-encoded"
+)
 
 
 def observe(to: Access, *, cluster_name: str | None) -> Observed:
@@ -111,6 +127,11 @@ def observe(to: Access, *, cluster_name: str | None) -> Observed:
             Binding(each.source, each.destination, each.routing_key, each.arguments)
             for each in bindings
             if each.destination_type == "queue" and each.source
+        ),
+        exchange_bindings=tuple(
+            ExchangeBinding(each.source, each.destination, each.routing_key)
+            for each in bindings
+            if each.destination_type == "exchange" and each.source
         ),
     )
 

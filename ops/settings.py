@@ -9,14 +9,14 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, cast, get_args, get_origin
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 
 import click
 import msgspec
 from msgspec import Struct
 
 from ..worker.config import Config, ConfigError, check
-from . import console
+from .redaction import hidden
 
 PREFIX: Final = "SLUICE_"
 SYSTEM_FILE: Final = Path("/etc/sluicegate/sluice.toml")
@@ -34,9 +34,6 @@ OTHER_VARIABLES: Final[dict[str, str]] = {
 # Kubernetes puts these into every pod beside a service called `sluice` or `sluice-…`.
 _SERVICE_LINK = re.compile(r"SLUICE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_\w+)?)")
 
-# `hf_token`, not `max_num_batched_tokens`.
-_SECRET_KEY = re.compile(r"(_|^)(token|secret|password|api_key)$")
-
 # A topic begins with this field and goes on to the next; new fields fall into place by themselves.
 TOPICS: Final[dict[str, str]] = {
     "amqp_url": "Broker",
@@ -51,6 +48,10 @@ _WORDS: Final = {
     "bool": "true or false",
     "str": "text",
     "object": "a table",
+}
+# What a pattern means, for those who don't read patterns.
+_PATTERNS: Final = {
+    "namespace": "of letters a-z and A-Z, digits, `.`, `_` and `-`, and not begin with `amq.`",
 }
 _METAVARS: Final = {int: "INTEGER", float: "NUMBER", dict: "JSON"}
 _META_KEY: Final = "sluicegate.settings"
@@ -102,6 +103,11 @@ class Field(Struct, frozen=True):
     @property
     def flag(self) -> str:
         return "--" + self.name.replace("_", "-")
+
+    @property
+    def negation(self) -> str:
+        """The flag that says no."""
+        return self.flag.replace("--", "--no-", 1)
 
 
 def _fields() -> dict[str, Field]:
@@ -186,7 +192,8 @@ _Layer = dict[str, tuple[Any, Source]]
 
 def _from_file(path: Path, problems: list[str]) -> _Layer:
     try:
-        text = path.read_text(encoding="utf-8")
+        # Editors on Windows put a byte order mark at the beginning.
+        text = path.read_text(encoding="utf-8-sig")
         content = tomllib.loads(text)
     except OSError as error:
         raise BadSetting([f"{path}: can't read the settings: {error.strerror}"]) from error
@@ -221,7 +228,13 @@ def _from_environment(environ: Mapping[str, str], problems: list[str]) -> _Layer
 
 
 def _from_flags(flags: Mapping[str, Any]) -> _Layer:
-    return {name: (value, Source("flag", FIELDS[name].flag)) for name, value in flags.items()}
+    return {
+        name: (value, Source("flag", _said(FIELDS[name], value))) for name, value in flags.items()
+    }
+
+
+def _said(field: Field, value: Any) -> str:
+    return field.negation if value is False else field.flag
 
 
 def _convert(field: Field, raw: Any, *, said_as_text: bool) -> Any:
@@ -232,23 +245,46 @@ def _convert(field: Field, raw: Any, *, said_as_text: bool) -> Any:
             value = msgspec.json.decode(raw)
         converted = msgspec.convert(value, field.annotation, strict=not said_as_text)
     except msgspec.ValidationError as error:
-        raise ValueError(_must_be(field, raw, str(error))) from None
+        raise ValueError(_must_be(field, value, str(error))) from None
     except msgspec.DecodeError as error:
         raise ValueError(f"{field.name} must be a table as JSON: {error}") from None
     if isinstance(converted, float) and not math.isfinite(converted):
-        raise ValueError(_must_be(field, raw, "Expected `float` that is finite"))
+        raise ValueError(_must_be(field, raw, "out of range"))
+    if field.name == "amqp_url" and isinstance(converted, str):
+        _check_url(converted)
     return converted
 
 
+def _check_url(url: str) -> None:
+    # The broker's client takes its time to load, and `--help` doesn't need it.
+    from ..producer.connection import parse_url  # noqa: PLC0415
+
+    try:
+        parse_url(url)
+    except ValueError as error:
+        raise ValueError(f"amqp_url {error}") from None
+
+
 def _must_be(field: Field, raw: Any, detail: str) -> str:
+    """What a value must be. Quotes what was said instead, without any secret."""
+    if field.name == "amqp_url" and isinstance(raw, str):
+        _check_url(raw)  # says it
     if field.choices:
         wanted = f"one of {', '.join(field.choices)}"
+    elif "out of range" in detail:
+        wanted = "a finite number" if field.base is float else "a whole number that is not so large"
+    elif "regex" in detail and field.name in _PATTERNS:
+        wanted = _PATTERNS[field.name]
     else:
         wanted = detail.removeprefix("Expected ").partition(", got ")[0].replace("`", "")
         kind, _, rest = wanted.partition(" ")
         wanted = f"{_WORDS.get(kind, kind)} {rest}".rstrip()
-    shown = console.redact(repr(raw))
-    return f"{field.name} must be {wanted}, not {shown if len(shown) <= 80 else shown[:77] + '...'}"
+    quoted = repr(hidden(raw))
+    return f"{field.name} must be {wanted}, not {_short(quoted)}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:77]}..."
 
 
 def _nearest(word: str, known: Iterable[str]) -> str:
@@ -264,17 +300,6 @@ def _line_of(key: str, text: str) -> int:
         if setter.match(line):
             return number
     return 1
-
-
-def shown(value: Any) -> str:
-    """A value fit for eyes: no password, no token."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, dict):
-        entries = cast("dict[str, Any]", value)
-        hidden = {key: "***" if _SECRET_KEY.search(key) else item for key, item in entries.items()}
-        return msgspec.json.encode(hidden).decode()
-    return console.redact(str(value))
 
 
 class SettingOption(click.Option):
@@ -337,7 +362,7 @@ def _flag(field: Field) -> Callable[[Callable[..., R]], Callable[..., R]]:
     attributes: dict[str, Any] = {"help": _help(field), "default": None}
     declaration = field.flag
     if field.base is bool:
-        declaration = f"{field.flag}/{field.flag.replace('--', '--no-', 1)}"
+        declaration = f"{field.flag}/{field.negation}"
     elif field.choices:
         attributes["type"] = click.Choice(field.choices)
     else:
@@ -359,7 +384,9 @@ def _params(function: Any) -> list[SettingOption]:
 
 
 def _help(field: Field) -> str:
-    default = shown(field.default)
-    if field.base is dict or not default:
+    # No need to load the broker's client for our own default.
+    default = hidden(field.default)
+    text = default if isinstance(default, str) else msgspec.json.encode(default).decode()
+    if field.base is dict or default == "":
         return f"{field.description} [env: {field.variable}]"
-    return f"{field.description} [env: {field.variable}; default: {default}]"
+    return f"{field.description} [env: {field.variable}; default: {text}]"

@@ -44,7 +44,11 @@ class Sink(Protocol):
 
 
 class FileRun:
-    """One run over the jobs of a file. `unreadable` are the jobs whose result can't be read."""
+    """One run over the jobs of a file.
+
+    `unreadable` are the jobs whose result can't be read. `published` says whether a job was sent,
+    or may have been: from then on results come back that somebody must take.
+    """
 
     def __init__(
         self,
@@ -63,6 +67,7 @@ class FileRun:
         self._free = asyncio.Semaphore(in_flight)
         self._quiet_limit_s = quiet_limit_s
         self.unreadable: list[str] = []
+        self.published = False
 
     async def run(self, config: Config, reply: str | None, *, resumed: bool) -> None:
         """Return when every job has its result, or one that can't be read.
@@ -121,6 +126,7 @@ class FileRun:
         give_up = loop.time() + PATIENCE_S
         pause_s = FIRST_PAUSE_S
         while True:
+            self.published = True
             try:
                 return await producer.publish(job)
             except QueueFull:

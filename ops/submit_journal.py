@@ -3,9 +3,11 @@
 `<out>.part` takes each result as it comes: its first line names the queue on which results come
 back, each other line is a result. When every job has one, `<out>` is written in the order of the
 input, in one step. Whatever moment the process dies at, the next one goes on from what is there.
+Where `<out>` is a symbolic link, all this happens where it leads.
 """
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import secrets
@@ -20,19 +22,18 @@ import msgspec
 
 from ..producer.tasks import see_through
 from ..schemas.codec import decode, encode
-from ..schemas.errors import InvalidMessage, SluiceError
+from ..schemas.errors import InvalidMessage
 from ..schemas.results import GenerationResult
 from .console import CannotStart
+from .submit_progress import counted
+from .submit_target import CantWrite, NotOurs, Target, require_regular, sync_folder
 
 LOCK_TRIES: Final = 10
+HEADER_START: Final = b'{"type":"submission","reply_to":"'
 
 
 class Busy(CannotStart):
     """Another process is writing the same results."""
-
-
-class NotOurs(SluiceError):
-    """A file of this name holds something else; it would be lost."""
 
 
 class _Header(msgspec.Struct, frozen=True, tag_field="type", tag="submission"):
@@ -48,7 +49,7 @@ class _Item:
     line: bytes
     written: bool = False
     is_news: bool = True
-    error: OSError | None = None
+    error: CantWrite | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,13 @@ class _Recorded:
 class Journal:
     """Results on disk, by job. Open one with `Journal.open`; it holds a lock until `close`."""
 
-    def __init__(self, out: Path, part: FileIO) -> None:
-        self._out = out
+    def __init__(self, target: Target, part: FileIO) -> None:
+        self._target = target
+        self._out = target.path
         self._part = part  # holds the lock, and is only written to
         self._end = 0
+        self._torn = False  # half a line may stand behind `_end`
+        self._needless = False  # nobody would miss the journal
         self._recorded = _Recorded()
         self._pending: list[_Item] = []
         self._writing = asyncio.Lock()
@@ -92,18 +96,28 @@ class Journal:
     def open(cls, out: Path, job_ids: Iterable[str]) -> Self:
         """Take up what an earlier run left, or begin.
 
-        Raises Busy, NotOurs (a file that isn't ours, or results of other jobs), OSError.
+        Raises Busy, NotOurs (what isn't ours, or results of other jobs), CantWrite, OSError (with
+        the name of a file). Whatever it raises, everything is left as it was.
         """
-        journal = cls(out, _locked(part_of(out)))
+        target = Target.of(out)
+        journal = cls(target, _locked(part_of(target.path), target.mode))
         try:
             journal._load(set(job_ids))
-        except BaseException:
+        except BaseException as error:
+            journal.drop_if_needless()
             journal.close()
+            if isinstance(error, OSError) and error.filename is None:
+                raise CantWrite.of(journal.part, error) from error
             raise
         return journal
 
     def __len__(self) -> int:
         return len(self._recorded.places)
+
+    @property
+    def part(self) -> Path:
+        """The file that takes each result as it comes."""
+        return part_of(self._out)
 
     @property
     def outcomes(self) -> Counter[str]:
@@ -120,7 +134,7 @@ class Journal:
     async def append(self, result: GenerationResult) -> bool:
         """Return when the result is safely on disk; False for a second one, passed over.
 
-        Many at once share one write. Raises OSError; nothing half-written is left then.
+        Many at once share one write. Raises CantWrite; nothing half-written is left then.
         """
         if self.has(result.job_id):
             return False
@@ -136,57 +150,69 @@ class Journal:
         return item.is_news
 
     def finish(self, order: Sequence[str]) -> None:
-        """Write `<out>` with one line for each job, in this order, and drop the journal."""
-        beside = self._out.with_name(f"{self._out.name}.tmp")
-        earlier = self._out.open("rb") if self._out.exists() else None
+        """Write `<out>` with one line for each job, in this order, and drop the journal.
+
+        Raises CantWrite, or NotOurs where `<out>` is no longer what it was; the journal stays then.
+        """
+        now = Target.of(self._out)
+        if now.version != self._target.version:
+            raise NotOurs(
+                f"{self._out} was written by somebody else meanwhile, so it was left alone. The "
+                f"results are in {self.part}: move {self._out} away and run the same command again"
+            )
         try:
-            with beside.open("wb") as new:
+            with contextlib.ExitStack() as files:
+                earlier = files.enter_context(self._out.open("rb")) if now.there else None
+                new = files.enter_context(now.replaced())
                 for job_id in order:
                     new.write(self._read(self._recorded.places[job_id], earlier))
-                new.flush()
-                os.fsync(new.fileno())
-        finally:
-            if earlier is not None:
-                earlier.close()
-        beside.replace(self._out)
-        _sync_folder(self._out)
-        part_of(self._out).unlink(missing_ok=True)
+        except OSError as error:
+            raise CantWrite.of(self._out, error) from error
+        self._needless = False
+        self.part.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Release the lock. What was recorded stays."""
         self._part.close()
 
-    def drop_if_empty(self) -> None:
-        """Leave no trace where nothing was recorded."""
-        if not self._recorded.places:
-            part_of(self._out).unlink(missing_ok=True)
+    def keep(self) -> None:
+        """Jobs may have been published: results come back where the journal says."""
+        self._needless = False
+
+    def drop_if_needless(self) -> bool:
+        """Leave no trace, and say so, where nothing was published and nothing recorded."""
+        if self._needless:
+            self.part.unlink(missing_ok=True)
+        return self._needless
 
     def _load(self, job_ids: set[str]) -> None:
-        if self._out.exists():
-            with self._out.open("rb") as earlier:
-                self._take_up(earlier, in_part=False, strict=True)
-        self._end = self._load_part()
+        with self.part.open("rb") as part:
+            first = part.readline()
+            # New, or its writer died at the very first line. Somebody else's half line is neither.
+            self._needless = first[: len(HEADER_START)] == HEADER_START[: len(first)] and (
+                not first.endswith(b"\n")
+            )
+            if self._target.there:
+                with self._out.open("rb") as earlier:
+                    self._take_up(earlier, in_part=False, strict=True)
+            self._end = self._begin() if self._needless else self._resume(first, part)
         strangers = [job_id for job_id in self._recorded.places if job_id not in job_ids]
         if strangers:
+            jobs = counted(len(strangers), "job")
             raise NotOurs(
-                f"{self._out} has results of {len(strangers)} jobs that are not in the input, "
-                f"{strangers[0]} for one, and they would be lost. Choose another --out"
+                f"{self._out} has results of {jobs} that the input doesn't have, {strangers[0]} "
+                "for one, and they would be lost. Choose another --out"
             )
 
-    def _load_part(self) -> int:
-        path = part_of(self._out)
-        with path.open("rb") as part:
-            first = part.readline()
-            if not first.endswith(b"\n"):  # New, or its writer died at the very first line.
-                return self._begin()
-            try:
-                self.reply_key = msgspec.json.decode(first, type=_Header).reply_to
-            except msgspec.MsgspecError as error:
-                raise NotOurs(
-                    f"{path} is no journal of results. Move it away, or choose another --out"
-                ) from error
-            self.resumed = True
-            end = self._take_up(part, in_part=True, strict=False)
+    def _resume(self, first: bytes, part: BinaryIO) -> int:
+        try:
+            self.reply_key = msgspec.json.decode(first, type=_Header).reply_to
+        except msgspec.MsgspecError as error:
+            raise NotOurs(
+                f"{self.part} is no journal of results. Move it away, or choose another --out"
+            ) from error
+        self.resumed = True
+        end = self._take_up(part, in_part=True, strict=False)
         # A line without an end was being written when its writer died.
         self._cut(end)
         return end
@@ -196,7 +222,7 @@ class Journal:
         header = msgspec.json.encode(_Header(self.reply_key)) + b"\n"
         self._cut(0)
         self._write_all(header)
-        _sync_folder(self._out)
+        sync_folder(self._out)
         return len(header)
 
     def _cut(self, end: int) -> None:
@@ -217,6 +243,8 @@ class Journal:
             if not line.endswith(b"\n") and not strict:
                 break
             end = end_of_line
+            if not line.strip():
+                continue
             try:
                 result = decode(line, GenerationResult)
             except InvalidMessage as error:
@@ -233,18 +261,29 @@ class Journal:
 
     def _write(self, batch: list[_Item]) -> None:
         try:
+            self._mend()
+            self._torn = True
             self._write_all(b"".join(item.line for item in batch))
+            self._torn = False
         except OSError as error:
-            # Without this the next line would be glued to half of this one.
-            self._cut(self._end)
             for item in batch:
-                item.error = error
+                item.error = CantWrite.of(self.part, error)
+                item.error.__cause__ = error
+            with contextlib.suppress(OSError):  # The next write tries again.
+                self._mend()
             return
+        self._needless = False
         for item in batch:
             place = _Place(in_part=True, offset=self._end, length=len(item.line))
             item.is_news = self._recorded.add(item.job_id, item.kind, place)
             self._end += len(item.line)
             item.written = True
+
+    def _mend(self) -> None:
+        """Without this the next line would be glued to half of one that failed."""
+        if self._torn:
+            self._cut(self._end)
+            self._torn = False
 
     def _read(self, place: _Place, earlier: BinaryIO | None) -> bytes:
         source = self._part if place.in_part else earlier
@@ -263,9 +302,14 @@ def part_of(out: Path) -> Path:
     return out.with_name(f"{out.name}.part")
 
 
-def _locked(path: Path) -> FileIO:
+def _locked(path: Path, mode: int | None) -> FileIO:
+    """The journal, opened or begun, readable to no more than `mode` lets read the results."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     for _ in range(LOCK_TRIES):
-        file = FileIO(os.open(path, os.O_RDWR | os.O_CREAT, 0o666), "r+")
+        with contextlib.suppress(FileNotFoundError):
+            require_regular(path, path.lstat().st_mode)  # before it is opened: that can do harm
+        number = os.open(path, flags, 0o666 if mode is None else mode & 0o666 | 0o600)
+        file = FileIO(number, "r+")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # Whoever held the lock before may have finished and removed the file.
@@ -279,12 +323,3 @@ def _locked(path: Path) -> FileIO:
             raise
         file.close()
     raise Busy(f"another process is writing {path}. Wait for it to end, or choose another --out")
-
-
-def _sync_folder(path: Path) -> None:
-    """Make the folder's entries durable: a new file's name is not, by its own fsync."""
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from ..schemas.codec import decode, tag_of
+from ..schemas.codec import decode, diagnose, tag_of
 from ..schemas.errors import InvalidMessage
 from ..schemas.ids import content_id
 from ..schemas.jobs import ChatMessage, GenerationJob
@@ -65,9 +65,10 @@ def _filled(text: bytes, defaults: dict[str, Any], sampling: dict[str, Any]) -> 
         decode(text, GenerationJob)  # says so
     try:
         line = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        decode(text, GenerationJob)  # knows how to say what is wrong, and where
-        raise
+    except msgspec.DecodeError as error:
+        raise diagnose(text, error) from error
+    except RecursionError as error:
+        raise InvalidMessage(Reason.TOO_DEEP, "$", "nested too deeply to be read") from error
     if not isinstance(line, dict):
         raise _invalid("$", 'a line must be a JSON object, such as {"prompt": "..."}')
     said = cast("dict[str, Any]", line)

@@ -9,6 +9,7 @@ from ..producer.tasks import see_through
 from ..schemas.codec import encode
 from ..schemas.results import GenerationResult
 from .submit_journal import outcome_of
+from .submit_target import CantWrite
 
 
 class OrderedOutput:
@@ -51,5 +52,13 @@ class OrderedOutput:
             turn.set_result(None)
 
     def _write(self, line: bytes) -> None:
-        self._stream.write(line)
-        self._stream.flush()
+        try:
+            self._stream.write(line)
+            self._stream.flush()
+        except BrokenPipeError:
+            raise  # a reader who has had enough
+        except OSError as error:
+            raise CantWrite(
+                f"can't write to standard output: {error.strerror or error}. With --out FILE, what "
+                "is done stays done"
+            ) from error

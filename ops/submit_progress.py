@@ -90,6 +90,11 @@ class Progress:
             self._drawn = False
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 line`, `2 lines`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def line(done: int, total: int, *, failed: int, fresh: int, elapsed_s: float, bar: bool) -> str:
     """One line of progress. `fresh` of the `done` are of this run and tell the rate."""
     share = done / total if total else 1.0

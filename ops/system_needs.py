@@ -73,7 +73,8 @@ def main(needs: Sequence[str], path: str) -> str:
     """The advice, or nothing."""
     found = missing(needs, path)
     apt = Path("/etc/debian_version").exists() and shutil.which("apt-get", path=path) is not None
-    return advice(found, "%d.%d" % sys.version_info[:2], apt=apt) if found else ""
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return advice(found, version, apt=apt) if found else ""
 
 
 if __name__ == "__main__":

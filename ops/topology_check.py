@@ -16,6 +16,14 @@ BINDINGS_UNSEEN: Final = (
 )
 
 
+class ExchangeBinding(Struct, frozen=True):
+    """From one exchange to another. None of ours is so."""
+
+    source: str
+    destination: str
+    routing_key: str = ""
+
+
 class Observed(Struct, frozen=True):
     """What stands on the broker. `bindings` is None where they couldn't be seen.
 
@@ -27,6 +35,7 @@ class Observed(Struct, frozen=True):
     queues: dict[str, Properties] = {}
     bindings: tuple[Binding, ...] | None = None
     unchecked: tuple[str, ...] = ()
+    exchange_bindings: tuple[ExchangeBinding, ...] = ()
 
 
 class Difference(Struct, frozen=True):
@@ -79,7 +88,12 @@ def notes(topology: Topology, observed: Observed) -> list[str]:
     """What else stands under our names. No difference: backends have reply queues of their own."""
     names = topology.names
     wanted = {queue.name for queue in topology.queues}
-    others = sorted(name for name in observed.queues if name not in wanted and _ours(name, names))
+    listeners = f"{names.events}."  # queues of those who watch just now
+    others = sorted(
+        name
+        for name in observed.queues
+        if name not in wanted and _ours(name, names) and not name.startswith(listeners)
+    )
     replies = [name for name in others if name.startswith(names.results_queue(""))]
     said = [f"queue {name} is no part of the topology" for name in others if name not in replies]
     if replies:
@@ -91,13 +105,41 @@ def notes(topology: Topology, observed: Observed) -> list[str]:
         if name not in exchanges and _ours(name, names)
     ]
     said += [
-        f"{describe(binding)} is no part of the topology"
+        f"{describe(binding)} is no part of the topology{_danger(topology, binding)}"
         for binding in observed.bindings or ()
-        if binding not in topology.bindings
-        and binding.exchange in exchanges
-        and binding.queue in wanted
+        if _is_strange(topology, binding)
+    ]
+    said += [
+        f"binding {each.source} -> exchange {each.destination} is no part of the topology"
+        for each in observed.exchange_bindings
+        if _ours(each.source, names) or _ours(each.destination, names)
     ]
     return said
+
+
+def _is_strange(topology: Topology, binding: Binding) -> bool:
+    """Whether a binding touches what is ours, is not of ours, and not what anybody may make."""
+    names = topology.names
+    if binding in topology.bindings:
+        return False
+    if binding.queue not in {queue.name for queue in topology.queues}:
+        # Whoever likes may listen to these, and backends have results queues of their own.
+        listens = binding.exchange in (names.events, names.control)
+        reply = names.results_queue(binding.routing_key)
+        if listens or (binding.exchange == names.results and binding.queue == reply):
+            return False
+    return _ours(binding.exchange, names) or _ours(binding.queue, names)
+
+
+def _danger(topology: Topology, binding: Binding) -> str:
+    """What becomes of jobs by a binding that should not be."""
+    names = topology.names
+    into_ours = binding.queue in {queue.name for queue in topology.queues}
+    if binding.exchange == names.dlx and into_ours:
+        return ": dead jobs come back to life"
+    if binding.exchange in (names.jobs, names.results):
+        return ": messages are copied, or go astray"
+    return ""
 
 
 def describe(binding: Binding) -> str:

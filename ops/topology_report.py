@@ -58,11 +58,18 @@ class Checked(Struct, frozen=True):
     unchecked: list[str]
     notes: list[str]
     remarks: list[str]
+    bindings_seen: bool
+
+    @property
+    def complete(self) -> bool:
+        """Whether all was compared: only then is "equal" the whole truth."""
+        return self.bindings_seen and not self.unchecked
 
     def as_data(self) -> dict[str, Any]:
         """For programs."""
         return {
             "equal": not self.differences,
+            "complete": self.complete,
             "broker": self.broker,
             "server": self.server,
             "namespace": self.namespace,
@@ -82,7 +89,13 @@ class Checked(Struct, frozen=True):
         if count:
             yield f"{count} difference{'s' if count > 1 else ''}. See `sluice topology apply`."
         else:
-            yield "Equal, as far as could be checked." if self.unchecked else "Equal."
+            yield self._equal()
+
+    def _equal(self) -> str:
+        if self.complete:
+            return "Equal."
+        unseen = "" if self.bindings_seen else " The bindings were not."
+        return f"Equal, as far as could be checked.{unseen}"
 
 
 def drawn(wanted: Topology) -> Iterator[str]:
@@ -111,10 +124,13 @@ def _flow(names: Names) -> Sequence[tuple[str, str]]:
         ("an event", f"worker -> {names.events} (<reply_to>.<job id>.<kind>) -> whoever listens"),
         (
             "a retry",
-            f"worker -> {names.retry} (header rung; key of the lane) -> waits -> {names.jobs}",
+            f"declared, nothing uses it yet: {names.retry} (header rung) -> waits -> {names.jobs}",
         ),
         ("a death", f"worker, or the broker after too many tries -> {names.dlx} -> {names.dead}"),
-        ("control", f"backend or operator -> {names.control} -> every worker"),
+        (
+            "control",
+            f"declared, workers don't listen yet: backend or operator -> {names.control}",
+        ),
     )
 
 

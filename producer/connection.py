@@ -18,8 +18,11 @@ from aio_pika.exceptions import (
 from aio_pika.robust_connection import RobustConnection
 from yarl import URL
 
+from . import tolerance
 from .errors import BrokerUnreachable, seconds
 from .tasks import see_through
+
+tolerance.install()
 
 # A broker that comes back should find its clients soon, and not all in a tight loop.
 RECONNECT_INTERVAL_S: Final = 1.0
@@ -158,25 +161,46 @@ def address(connection: AbstractRobustConnection) -> str:
 
 
 def safe_url(url: str) -> str:
-    """The URL without password and query, fit for logs and messages."""
+    """The URL without password and query, fit for logs and messages; "(not a URL)" when in doubt
+    which part is the password."""
     try:
-        parsed = URL(url)
-        if not parsed.host:
-            return "(not a URL)"
-        user = f"{parsed.user}:***@" if parsed.user else ""
-        port = f":{parsed.port}" if parsed.port else ""
+        parsed = _parsed(url)
     except ValueError:
         return "(not a URL)"
-    return f"{parsed.scheme}://{user}{parsed.host}{port}{parsed.raw_path}"
+    # An escaped colon would bring the password into the name.
+    user = f"{parsed.user.partition(':')[0]}:***@" if parsed.user else ""
+    port = f":{parsed.port}" if parsed.port else ""
+    host = f"[{parsed.host}]" if ":" in (parsed.host or "") else parsed.host
+    return f"{parsed.scheme}://{user}{host}{port}{parsed.raw_path}"
+
+
+def parse_url(url: str) -> URL:
+    """A broker's address. Raises ValueError, which says how it must look and quotes nothing."""
+    try:
+        parsed = _parsed(url)
+    except ValueError:
+        # The parser's own error quotes a part, and that may be the password's.
+        raise ValueError(NOT_A_URL) from None
+    if parsed.scheme not in ("amqp", "amqps"):
+        raise ValueError(NOT_A_URL)
+    return parsed
+
+
+def _parsed(url: str) -> URL:
+    parsed = URL(url)
+    if not parsed.host or not re.fullmatch(r"[\w.:%-]+", parsed.host):
+        raise ValueError("no host")
+    # `user:1/2@host`: the name, it seems, of a host, and the rest of the password its path.
+    if "@" in f"{parsed.raw_path}{parsed.raw_query_string}{parsed.raw_fragment}":
+        raise ValueError("an @ after the host")
+    return parsed
 
 
 def _with_defaults(url: str, *, heartbeat_s: int, name: str) -> URL:
     try:
-        parsed = URL(url)
+        parsed = parse_url(url)
     except ValueError as error:
-        raise BrokerUnreachable(_NOT_A_URL) from error
-    if parsed.scheme not in ("amqp", "amqps") or not parsed.host:
-        raise BrokerUnreachable(_NOT_A_URL)
+        raise BrokerUnreachable(f"the broker's address {error}; set SLUICE_AMQP_URL") from None
     # What the URL itself says is stronger: it was written for this broker.
     defaults = {
         "heartbeat": str(heartbeat_s),
@@ -188,9 +212,9 @@ def _with_defaults(url: str, *, heartbeat_s: int, name: str) -> URL:
     return parsed.update_query({**defaults, **parsed.query, "fail_fast": "1"})
 
 
-_NOT_A_URL: Final = (
-    "the broker's address must look like amqp://user:password@host:5672/vhost "
-    "(amqps:// for TLS); set SLUICE_AMQP_URL"
+NOT_A_URL: Final = (
+    "must look like amqp://host:5672/vhost (amqps:// for TLS), with user:password@ before the "
+    "host, and each of : / ? # @ in user, password or vhost percent-encoded"
 )
 
 

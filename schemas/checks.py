@@ -1,7 +1,8 @@
 """Checks that types alone can't say: finite numbers, clean text, bounded free-form JSON."""
 
+import functools
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, cast
 
 import msgspec
@@ -9,6 +10,9 @@ import msgspec
 from .errors import InvalidMessage
 from .limits import MAX_NESTING
 from .reasons import Reason
+
+# Of a key in a path, in characters.
+_MAX_KEY_SHOWN = 60
 
 
 def _invalid(field: str, detail: str, reason: Reason = Reason.INVALID_FIELD) -> InvalidMessage:
@@ -19,6 +23,21 @@ def require_type(name: str, value: object, kind: Any, said: str) -> None:
     """Raise InvalidMessage where a value built in Python is not what it should be."""
     if not isinstance(value, kind):
         raise _invalid(name, f"must be {said}, not {type(value).__name__}", Reason.WRONG_TYPE)
+
+
+def checked(check: Callable[[Any], None]) -> Callable[[Any], None]:
+    """A `__post_init__` that meets values of any type: Python checks none in a constructor."""
+
+    @functools.wraps(check)
+    def careful(self: Any) -> None:
+        try:
+            check(self)
+        except (TypeError, AttributeError, OverflowError) as error:
+            raise _invalid(
+                "", f"has a value of the wrong type: {error}", Reason.WRONG_TYPE
+            ) from None
+
+    return careful
 
 
 def require_finite(**numbers: float) -> None:
@@ -49,26 +68,43 @@ def lone_surrogate(text: str) -> int | None:
     return None
 
 
-def walk(value: Any, path: str) -> Iterator[tuple[str, Any, int]]:
-    """Every node of a JSON-like value with its path and depth, parents first, bounded in depth.
+class Place:
+    """Where a node stands: its key or index, and the place around it. The path is put together only
+    where somebody asks for it: a value made to hurt has many nodes under long keys."""
+
+    __slots__ = ("_around", "_key", "depth")
+
+    def __init__(self, key: Any, around: "Place | None" = None) -> None:
+        self._key = key
+        self._around = around
+        self.depth: int = around.depth + 1 if around is not None else 0
+
+    def __str__(self) -> str:
+        if self._around is None:
+            return str(self._key)
+        key = self._key
+        step = f"[{key}]" if isinstance(key, int) else f".{str(key)[:_MAX_KEY_SHOWN]}"
+        return f"{self._around}{step}"
+
+
+def walk(value: Any, path: str) -> Iterator[tuple[Place, Any]]:
+    """Every node of a JSON-like value with its place, parents first, bounded in depth.
 
     A loop and no recursion: it meets values made to hurt, on an event loop.
     """
-    stack: list[tuple[str, Any, int]] = [(path, value, 0)]
+    stack: list[tuple[Place, Any]] = [(Place(path), value)]
     while stack:
-        here, node, depth = step = stack.pop()
+        place, node = step = stack.pop()
         yield step
-        if depth > MAX_NESTING:
+        if place.depth > MAX_NESTING:
             continue
         if isinstance(node, dict):
-            items = cast("dict[Any, Any]", node).items()
-            inner = [(f"{here}.{key}", item, depth + 1) for key, item in items]
+            items = list(cast("dict[Any, Any]", node).items())
         elif isinstance(node, list | tuple):
-            values = enumerate(cast("list[Any]", node))
-            inner = [(f"{here}[{index}]", item, depth + 1) for index, item in values]
+            items = list(enumerate(cast("list[Any]", node)))
         else:
             continue
-        stack.extend(reversed(inner))
+        stack.extend((Place(key, place), item) for key, item in reversed(items))
 
 
 def require_json(name: str, value: dict[str, Any], *, max_bytes: int) -> None:
@@ -87,26 +123,26 @@ def require_json(name: str, value: dict[str, Any], *, max_bytes: int) -> None:
 
 
 def _require_plain(name: str, value: dict[str, Any]) -> None:
-    for path, node, depth in walk(value, name):
-        if depth > MAX_NESTING:
-            raise _invalid(path, f"nested deeper than {MAX_NESTING} levels", Reason.TOO_DEEP)
+    for place, node in walk(value, name):
+        if place.depth > MAX_NESTING:
+            raise _invalid(str(place), f"nested deeper than {MAX_NESTING} levels", Reason.TOO_DEEP)
         match node:
-            case float():
-                require_finite(**{path: node})
+            case float() if not math.isfinite(node):
+                raise _invalid(str(place), f"must be a finite number, not {node}")
             case str() if (at := lone_surrogate(node)) is not None:
-                raise _invalid(path, f"has half a surrogate pair at character {at}")
+                raise _invalid(str(place), f"has half a surrogate pair at character {at}")
             case dict():
-                _require_keys(path, cast("dict[Any, Any]", node))
-            case None | bool() | int() | str() | list() | tuple():
+                _require_keys(place, cast("dict[Any, Any]", node))
+            case None | bool() | int() | float() | str() | list() | tuple():
                 pass
             case _:
                 detail = f"is of type {type(node).__name__}, for which JSON has no word"
-                raise _invalid(path, detail, Reason.WRONG_TYPE)
+                raise _invalid(str(place), detail, Reason.WRONG_TYPE)
 
 
-def _require_keys(path: str, node: dict[Any, Any]) -> None:
+def _require_keys(place: Place, node: dict[Any, Any]) -> None:
     for key in node:
         if not isinstance(key, str):
-            raise _invalid(path, "every key must be a string", Reason.WRONG_TYPE)
+            raise _invalid(str(place), "every key must be a string", Reason.WRONG_TYPE)
         if (at := lone_surrogate(key)) is not None:
-            raise _invalid(path, f"has a key with half a surrogate pair at character {at}")
+            raise _invalid(str(place), f"has a key with half a surrogate pair at character {at}")

@@ -1,6 +1,7 @@
 """Bytes to messages and back: JSON on the wire, every limit checked, every error with its field."""
 
 import json
+import math
 import re
 from typing import Any, TypeVar, cast
 
@@ -12,7 +13,7 @@ from .dead_letters import DeadLetter
 from .errors import InvalidMessage
 from .events import JobEvent
 from .jobs import GenerationJob
-from .limits import MAX_JOB_BYTES, MAX_OUTCOME_BYTES
+from .limits import MAX_ID_CHARS, MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from .reasons import Reason
 from .results import GenerationResult
 from .version import SCHEMA_VERSION
@@ -93,7 +94,7 @@ def decode(body: bytes, kind: type[M]) -> M:
     except msgspec.ValidationError as error:
         raise _from_validation(error) from error
     except msgspec.DecodeError as error:
-        raise _diagnose(body, error) from error
+        raise diagnose(body, error) from error
 
 
 def peek(body: bytes) -> tuple[str | None, str | None]:
@@ -103,12 +104,24 @@ def peek(body: bytes) -> tuple[str | None, str | None]:
     try:
         head = msgspec.json.decode(body, type=_Head)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
-        return None, None
+        head = _lenient_head(body)
     return _sane(head.id) or _sane(head.job_id), _sane(head.reply_to)
 
 
+def _lenient_head(body: bytes) -> "_Head":
+    """The head of a body that is JSON but for a NaN or half a surrogate pair."""
+    try:
+        lenient = json.loads(body)
+    except (ValueError, RecursionError):
+        return _Head()
+    if not isinstance(lenient, dict):
+        return _Head()
+    found = cast("dict[str, Any]", lenient)
+    return _Head(id=found.get("id"), job_id=found.get("job_id"), reply_to=found.get("reply_to"))
+
+
 def _sane(value: object) -> str | None:
-    pattern = r"[A-Za-z0-9][A-Za-z0-9_:-]{0,127}"
+    pattern = rf"[A-Za-z0-9][A-Za-z0-9_:-]{{0,{MAX_ID_CHARS - 1}}}"
     return value if isinstance(value, str) and re.fullmatch(pattern, value) else None
 
 
@@ -158,10 +171,11 @@ def _malformed(detail: str) -> InvalidMessage:
     return InvalidMessage(Reason.MALFORMED_JSON, "$", detail)
 
 
-def _diagnose(body: bytes, error: msgspec.DecodeError) -> InvalidMessage:
+def diagnose(body: bytes, error: msgspec.DecodeError) -> InvalidMessage:
     """Say more about bad JSON than "invalid character": the lenient parser finds the field."""
     try:
-        lenient = json.loads(body, parse_constant=_Constant)
+        text = body.decode(errors="surrogateescape")
+        lenient = json.loads(text, parse_constant=_Constant)
     except (ValueError, RecursionError):
         return _malformed(str(error))
     return _first_fault(lenient) or _malformed(str(error))
@@ -174,16 +188,22 @@ class _Constant(str):
 
 
 def _first_fault(value: Any) -> InvalidMessage | None:
-    for path, node, _ in walk(value, "$"):
+    for place, node in walk(value, "$"):
         if isinstance(node, _Constant):
             detail = f"must be a finite number, not {node}"
-            return InvalidMessage(Reason.INVALID_FIELD, path, detail)
+            return InvalidMessage(Reason.INVALID_FIELD, str(place), detail)
+        if isinstance(node, float) and not math.isfinite(node):
+            detail = "must be a finite number; this one is too large"
+            return InvalidMessage(Reason.INVALID_FIELD, str(place), detail)
         if isinstance(node, str) and (at := lone_surrogate(node)) is not None:
+            if "\udc80" <= node[at] <= "\udcff":  # what `surrogateescape` makes of such a byte
+                detail = f"is not UTF-8 at character {at}"
+                return InvalidMessage(Reason.MALFORMED_JSON, str(place), detail)
             detail = f"has half a surrogate pair at character {at}"
-            return InvalidMessage(Reason.INVALID_FIELD, path, detail)
+            return InvalidMessage(Reason.INVALID_FIELD, str(place), detail)
         if isinstance(node, dict):
             keys = cast("dict[Any, Any]", node)
             if any(isinstance(key, str) and lone_surrogate(key) is not None for key in keys):
                 detail = "has a key with half a surrogate pair"
-                return InvalidMessage(Reason.INVALID_FIELD, path, detail)
+                return InvalidMessage(Reason.INVALID_FIELD, str(place), detail)
     return None

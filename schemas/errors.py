@@ -1,7 +1,7 @@
 """Every error of ours has one root, so that a caller can catch the lot."""
 
 import unicodedata
-from typing import Final
+from typing import Any, Final, Self
 
 from .reasons import Reason
 
@@ -10,7 +10,20 @@ MAX_DETAIL_CHARS: Final = 500
 
 
 class SluiceError(Exception):
-    """The root of every error that sluicegate raises on purpose."""
+    """The root of every error that sluicegate raises on purpose.
+
+    Each can be pickled, whatever its constructor takes: they cross process boundaries.
+    """
+
+    _made_of: tuple[Any, ...]
+
+    def __new__(cls, *arguments: Any, **_named: Any) -> Self:
+        made = super().__new__(cls, *arguments)
+        made._made_of = arguments
+        return made
+
+    def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
+        return type(self), self._made_of
 
 
 class InvalidMessage(SluiceError, ValueError):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
 
-from .checks import require_clean, require_json, require_type
+from .checks import checked, require_clean, require_json, require_type
 from .errors import InvalidMessage
 from .ids import new_id
 from .limits import (
@@ -53,6 +53,7 @@ class ChatMessage(Struct, frozen=True, kw_only=True):
     role: Literal["system", "user", "assistant"]
     content: PromptText
 
+    @checked
     def __post_init__(self) -> None:
         require_clean("content", [self.content])
 
@@ -90,6 +91,7 @@ class GenerationJob(
     enqueued_at: Timestamp | None = None
     lineage: Lineage = Lineage()
 
+    @checked
     def __post_init__(self) -> None:
         given = [self.prompt, self.messages, self.prompt_token_ids]
         if sum(source is not None for source in given) != 1:

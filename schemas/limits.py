@@ -11,7 +11,8 @@ MAX_OUTCOME_BYTES: Final = 4 * MIB
 # Headers must fit one AMQP frame (128 KiB by default), or the broker closes the connection.
 MAX_HEADER_BYTES: Final = 4096
 
-MAX_ID_CHARS: Final = 128
+# Two of them and the name of an event must fit a routing key, which has 255 bytes.
+MAX_ID_CHARS: Final = 120
 MAX_PROMPT_CHARS: Final = 500_000
 MAX_PROMPT_TOKENS: Final = 150_000
 MAX_MESSAGES: Final = 1_000
@@ -23,6 +24,7 @@ MAX_LOGIT_BIAS: Final = 1_024
 MAX_TOKEN_ID: Final = 2**31 - 1
 MAX_SEED: Final = 2**63 - 1
 MAX_ATTEMPTS: Final = 10
+MAX_SEGMENTS: Final = 1_000
 MAX_NESTING: Final = 32
 MAX_METADATA_BYTES: Final = 16 * 1024
 MAX_SCHEMA_BYTES: Final = 64 * 1024

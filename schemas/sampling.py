@@ -4,7 +4,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from .checks import require_clean, require_finite, require_json
+from .checks import checked, require_clean, require_finite, require_json
 from .errors import InvalidMessage
 from .limits import (
     MAX_BAD_WORDS,
@@ -37,6 +37,7 @@ class StructuredOutput(Struct, frozen=True, kw_only=True, omit_defaults=True):
     )
     grammar: Annotated[str, Meta(min_length=1, max_length=MAX_SCHEMA_BYTES)] | None = None
 
+    @checked
     def __post_init__(self) -> None:
         given = [self.json_schema, self.regex, self.choice, self.grammar]
         if sum(field is not None for field in given) != 1:
@@ -78,6 +79,7 @@ class Sampling(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ] = {}
     structured_output: StructuredOutput | None = None
 
+    @checked
     def __post_init__(self) -> None:
         require_finite(
             temperature=self.temperature,

@@ -23,7 +23,12 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "amqp://guest:guest@127.0.0.1:5672/"
     )
     namespace: Annotated[
-        str, _is("prefix of every exchange and queue", pattern=r"^[\w.-]+\Z", max_length=100)
+        str,
+        _is(
+            "prefix of every exchange and queue",
+            pattern=r"^(?!amq(\.|\Z))[A-Za-z0-9_.-]+\Z",
+            max_length=100,
+        ),
     ] = DEFAULT_NAMESPACE
     connect_timeout_s: Annotated[float, _is("give up connecting after", gt=0)] = 10.0
     publish_timeout_s: Annotated[float, _is("give up a publish after, retries included", gt=0)] = (

@@ -69,6 +69,10 @@ class EventStream:
                     log.debug("dropping events: %s", error)
                     EVENTS_DROPPED.inc(max(1, len(self._waiting)))
                     self._waiting.clear()
+                except Exception:
+                    # Whatever is wrong with one event, jobs go on.
+                    log.exception("dropping an event")
+                    EVENTS_DROPPED.inc()
             if self._closing:
                 return
 

@@ -137,7 +137,7 @@ class Intake:
             # Before anything is settled: the next delivery would fail as fast as it came.
             self.close()
             self._on_engine_lost()
-        settlement = plan(self._who, attempt.job, attempt.delivery, report)
+        settlement = self._plan(attempt, report)
         if settlement.outcome is not None:
             self._registry.remember(attempt.key, settlement)
         settled = await self._settler.settle(settlement, attempt.deliveries)
@@ -148,6 +148,14 @@ class Intake:
         elif settled:
             events.emit(Finished(outcome=settlement.outcome))
         _observe(report, settlement)
+
+    def _plan(self, attempt: Attempt, report: Report) -> Settlement:
+        try:
+            return plan(self._who, attempt.job, attempt.delivery, report)
+        except Exception:
+            # A fault of our own, and this job's alone.
+            log.exception("the attempt can't be settled")
+            return Settlement((), Verb.REJECT)
 
     async def _bury(self, delivery: Delivery, error: InvalidMessage) -> None:
         log.warning("a message of %s can't be read, it goes to the dead: %s", delivery.queue, error)

@@ -40,8 +40,13 @@ class Settler:
         False when something could not be published in time: then the deliveries went back to the
         queue. That is the last resort: brokers before 4.3 count it against the job.
         """
-        published = await self._publish_all(settlement.publications)
-        verb = settlement.verb if published else Verb.NACK
+        try:
+            published = await self._publish_all(settlement.publications)
+            verb = settlement.verb if published else Verb.NACK
+        except Exception:
+            # A fault of ours, and this job's alone. The delivery limit ends it in the dead letters.
+            log.exception("the outcome can't be published")
+            published, verb = False, Verb.REJECT
         while deliveries:
             await self._say(deliveries.pop(), verb)
         return published

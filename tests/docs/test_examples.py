@@ -8,6 +8,7 @@ import sys
 import pytest
 from sluicegate.ops.demo import demo_jobs
 from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.submit_lines import parse_lines
 from sluicegate.ops.worker_process import WorkerProcess
 
 from .pages import blocks, read, section
@@ -42,8 +43,15 @@ async def test_the_ten_lines_of_the_readme(
     docs_broker: PrivateBroker, scripted_worker: WorkerProcess
 ) -> None:
     (program,) = blocks(section(read("README.md"), "Ten lines"), "python")
-    assert len(program.splitlines()) == 10
+    assert len([line for line in program.splitlines() if line]) == 10
     assert await run(program, docs_broker) == f"{QUESTION}\n"
+
+
+def test_the_lines_of_jobs_in_the_readme_are_taken() -> None:
+    (lines,) = blocks(section(read("README.md"), "Running it"), "jsonl")
+    parsed = parse_lines(lines.encode().splitlines(), defaults={"lane": "batch"}, sampling={})
+    assert parsed.problems == []
+    assert len(parsed.jobs) == 2
 
 
 def test_the_output_in_the_readme_is_that_of_the_demo() -> None:

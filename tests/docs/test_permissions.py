@@ -167,6 +167,15 @@ async def test_a_backend_has_a_queue_of_its_own(roles: Roles, worker: WorkerProc
         assert (await handle.result(timeout=WAIT_S)).text == "hello"
 
 
+async def test_a_backend_reads_what_has_come_since(roles: Roles, worker: WorkerProcess) -> None:
+    job = GenerationJob(prompt="good evening")
+    async with roles.producer("orders", "orders") as producer:
+        await producer.publish(job)
+    code, said = await roles.sluice("orders", "results", "--reply", "orders", "--idle", "5")
+    assert code == 0, said
+    assert f"{job.id}: completed\ngood evening\n" in said
+
+
 async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: WorkerProcess) -> None:
     async with asyncio.timeout(WAIT_S), roles.producer("publisher") as producer:
         job = GenerationJob(prompt="hello " * 200, stream=True)

@@ -220,6 +220,33 @@ class TestAsAProgram:
         assert done.returncode == 1
         assert done.stderr == b""
 
+    @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [(["config", "show"], 0), (["nonsense"], 2), (["submit", "--file", "-"], 3)],
+    )
+    def test_closed_streams(self, closed: str, arguments: list[str], code: int) -> None:
+        nowhere = environment(SLUICE_AMQP_URL="amqp://127.0.0.1:1/")
+        done = subprocess.run(
+            ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", PROGRAM, *arguments],
+            check=False,
+            capture_output=True,
+            env=nowhere,
+        )
+        assert done.returncode == code
+        assert b"Traceback" not in done.stderr
+        assert b"AttributeError" not in done.stderr
+
+    def test_an_interrupt_before_it_has_begun(self, tmp_path: Path) -> None:
+        (tmp_path / "click.py").write_text("raise KeyboardInterrupt")
+        done = subprocess.run(
+            [sys.executable, "-c", "import sluicegate.ops.cli"],
+            check=False,
+            capture_output=True,
+            env=environment(PYTHONPATH=str(tmp_path)),
+        )
+        assert (done.returncode, done.stderr) == (130, b"")
+
     def test_an_interrupt(self, tmp_path: Path) -> None:
         waiting = tmp_path / "waiting"
         os.mkfifo(waiting)

@@ -25,6 +25,7 @@ from sluicegate.ops.settings import (
 from sluicegate.worker.config import Config, ConfigError
 
 SECRET = "hunter2"
+NAMESPACE = "of letters a-z and A-Z, digits, `.`, `_` and `-`, and not begin with `amq.`"
 URL = f"amqp://user:{SECRET}@broker:5672/vhost"
 
 
@@ -70,6 +71,20 @@ def as_toml(value: Any) -> str:
     if not isinstance(value, dict):
         return json.dumps(value)
     return "{ block_size = 32, nested = { a = [1, true] } }"
+
+
+# It passes for a URL at first sight, or is half of one.
+NO_URLS = [
+    f"amqp://u:{SECRET}/pw@h/",
+    f"amqp://u:pw/{SECRET}@h/",
+    f"amqp://u:{SECRET}#pw@h/",
+    f"amqp://u:{SECRET}?pw@h/",
+    f"amqp://u:12/{SECRET}@h/",
+    f"amqp://u:12?{SECRET}@h/",
+    f"guest:{SECRET}@h",
+    f"http://guest:{SECRET}@h/",
+    f"amqp://[u:{SECRET}@h",
+]
 
 
 class TestEveryField:
@@ -148,7 +163,10 @@ class TestWhichWins:
     def test_no_flag_turns_off_what_the_file_turned_on(self, tmp_path: Path) -> None:
         (tmp_path / "sluice.toml").write_text("enforce_eager = true\n")
         shown = json.loads(sluice("config", "show", "--json", "--no-enforce-eager").stdout)
-        assert shown["settings"]["enforce_eager"]["value"] is False
+        assert shown["settings"]["enforce_eager"] == {
+            "value": False,
+            "source": {"kind": "flag", "name": "--no-enforce-eager"},
+        }
         assert shown["file"] == "sluice.toml"
 
     def test_the_config_flag_may_stand_before_or_after_the_command(self, tmp_path: Path) -> None:
@@ -212,11 +230,18 @@ class TestWhatIsWrong:
             ("metrics_port", "1.5", "a whole number, not '1.5'"),
             ("attempt_timeout_s", "0", "a number > 0.0, not '0'"),
             ("attempt_timeout_s", "nan", "a number > 0.0, not 'nan'"),
-            ("attempt_timeout_s", "inf", "a number that is finite, not 'inf'"),
+            ("attempt_timeout_s", "inf", "a finite number, not 'inf'"),
+            ("attempt_timeout_s", "1e400", "a finite number, not '1e400'"),
             ("enforce_eager", "yes", "true or false, not 'yes'"),
             ("engine", "vlm", "one of vllm, scripted, not 'vlm'"),
-            ("namespace", "a b", r"text matching regex '^[\\w.-]+\\Z', not 'a b'"),
-            ("engine_args", "[1]", "a table, not '[1]'"),
+            ("namespace", "a b", f"{NAMESPACE}, not 'a b'"),
+            ("namespace", "ä", f"{NAMESPACE}, not 'ä'"),
+            ("namespace", "a\n", f"{NAMESPACE}, not 'a\\n'"),
+            ("namespace", "amq.x", f"{NAMESPACE}, not 'amq.x'"),
+            ("namespace", "amq", f"{NAMESPACE}, not 'amq'"),
+            ("engine_args", "[1]", "a table, not [1]"),
+            ("engine_args", '["--api-key", "x"]', "a table, not ['--api-key', '***']"),
+            ("engine_args", '[{"password": "x"}]', "a table, not [{'password': '***'}]"),
         ],
     )
     def test_a_wrong_value_names_its_source(self, field: str, said: str, must: str) -> None:
@@ -258,6 +283,34 @@ class TestWhatIsWrong:
         assert said in problem
         assert str(file) in problem
 
+    def test_a_byte_order_mark_does_no_harm(self, tmp_path: Path) -> None:
+        file = tmp_path / "s.toml"
+        file.write_bytes(b"\xef\xbb\xbfmodel = 'm'\nmetrics_port = 1\n")
+        settings = resolve(config_file=file, environ={})
+        assert (settings.config.model, settings.config.metrics_port) == ("m", 1)
+        assert str(settings.sources["model"]) == f"{file}:1"
+
+    @pytest.mark.parametrize("url", [*NO_URLS, "amqp://", "amqp://h:99999/", ""])
+    def test_a_brokers_address_that_is_none(self, url: str, tmp_path: Path) -> None:
+        file = self.file(tmp_path, f"amqp_url = {json.dumps(url)}\n")
+        for (problem,) in (
+            self.problems(flags={"amqp_url": url}),
+            self.problems(config_file=file),
+        ):
+            assert "amqp_url must look like amqp://host:5672/vhost" in problem
+            assert SECRET not in problem
+
+    @pytest.mark.parametrize(
+        "command",
+        [["topology", "check"], ["submit", "--prompt", "x"], ["results"], ["config", "show"]],
+    )
+    @pytest.mark.parametrize("url", NO_URLS)
+    def test_it_is_bad_usage_everywhere(self, command: list[str], url: str) -> None:
+        result = sluice("--debug", *command, "--amqp-url", url)
+        assert result.exit_code == 2
+        assert result.stderr.count("Error: --amqp-url: amqp_url must look like") == 1
+        assert SECRET not in result.output
+
     def test_a_file_that_is_missing(self) -> None:
         result = sluice("--config", "nowhere.toml", "config", "show")
         assert result.exit_code == 2
@@ -284,6 +337,68 @@ class TestNoSecretIsShown:
             assert SECRET not in result.output
             assert "user:***@broker" in result.output
 
+    @pytest.mark.parametrize("form", [[], ["--json"]])
+    @pytest.mark.parametrize(
+        "url",
+        [
+            f"amqp://user:a {SECRET}@broker/",
+            f"amqp://user:{SECRET} b@broker/",
+            f"amqp://user:'{SECRET}\"<@broker/",
+            f"amqp://user:x@{SECRET}@broker/",
+            f"amqp://user:x@broker/?password={SECRET}",
+            f"amqp://user%3A{SECRET}@broker/",
+        ],
+    )
+    def test_in_a_strange_address(self, url: str, form: list[str]) -> None:
+        result = sluice("config", "show", *form, env={"SLUICE_AMQP_URL": url})
+        assert result.exit_code == 0
+        assert SECRET not in result.output
+        assert "amqp://user:***@broker/" in result.output
+
+    @pytest.mark.parametrize("form", [[], ["--json"]])
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            *(
+                {key: SECRET}
+                for key in (
+                    "hf-token",
+                    "HF_TOKEN",
+                    "hfToken",
+                    "secret_key",
+                    "passwd",
+                    "Password",
+                    "credentials",
+                    "api_key",
+                    "apikey",
+                    "aws_access_key",
+                )
+            ),
+            {"nested": {"deep": [{"api_key": SECRET}]}},
+            {"tokens": [SECRET]},
+            {"credentials": {"user": SECRET}},
+            {"args": ["--api-key", SECRET]},
+            {"args": [f"--token={SECRET}", f"HF_TOKEN={SECRET}"]},
+            {"args": [f"hf_{SECRET}", f"Authorization: Bearer {SECRET}"]},
+            {"proxy": f"http://u:{SECRET}@x"},
+            {"proxies": [[f"use http://u:a {SECRET}'b@x"]]},
+            {f"http://u:{SECRET}@x": 1},
+            {"url": f"http://x/?api_key={SECRET}&a=1"},
+        ],
+    )
+    def test_in_engine_args(self, arguments: dict[str, Any], form: list[str]) -> None:
+        said = json.dumps({**arguments, "max_num_batched_tokens": 8192})
+        result = sluice("config", "show", *form, "--engine-args", said)
+        assert result.exit_code == 0
+        assert SECRET not in result.output
+        assert "***" in result.output
+        assert "8192" in result.output
+
+    def test_in_any_other_text(self) -> None:
+        result = sluice("config", "show", "--model", f"https://u:{SECRET} x@h/m")
+        assert SECRET not in result.output
+        assert "https://u:***@h/m" in result.output
+
     def test_in_help(self) -> None:
         for command in (["worker"], ["config", "show"], ["topology", "check"]):
             result = sluice(*command, "--help", env={"SLUICE_AMQP_URL": URL})
@@ -297,6 +412,10 @@ class TestNoSecretIsShown:
             ["topology", "check", "--amqp-url", f"http://u:{SECRET}@127.0.0.1/"],
             ["--debug", "topology", "check", "--amqp-url", f"amqp://u:{SECRET}@127.0.0.1:1/"],
             ["topology", "check", "--management-url", f"ftp://u:{SECRET}@x/"],
+            ["--debug", "topology", "check", "--management-url", f"http://u:{SECRET}/w@x/"],
+            ["--debug", "topology", "check", "--management-url", f"http://u:1/{SECRET}@x/"],
+            ["--debug", "topology", "check", "--management-url", f"http://x/?password={SECRET}"],
+            ["worker", f"amqp://u:{SECRET}@x/"],
         ],
     )
     def test_in_errors(self, arguments: list[str]) -> None:
@@ -312,6 +431,11 @@ class TestNoSecretIsShown:
             ("see amqps://u:p@h/ and amqp://v:q@i/", "see amqps://u:***@h/ and amqp://v:***@i/"),
             ("amqp://u:p@ss@h/", "amqp://u:***@h/"),
             ("amqp://u:p/ss@h/", "amqp://u:***@h/"),
+            ("'amqp://u:it's@h/'", "'amqp://u:***@h/'"),
+            ("http://a,http://u:p@h", "http://a,http:***@h"),
+            ("int() with base 10: 'pw'", "int() with base 10: '***'"),
+            ("see http://h/?token=x&b=1", "see http://h/?token=***&b=1"),
+            ("max_tokens=5", "max_tokens=5"),
             ("amqp://u@h/", "amqp://u@h/"),
             ("amqp://h/", "amqp://h/"),
             ("mail@example.org", "mail@example.org"),

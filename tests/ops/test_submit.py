@@ -51,8 +51,12 @@ class Cli:
         self._env = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace}
         self._folder = folder
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+    async def start(
+        self, *arguments: str, file_limit_bytes: int | None = None
+    ) -> asyncio.subprocess.Process:
+        limit = [] if file_limit_bytes is None else ["prlimit", f"--fsize={file_limit_bytes}"]
         return await asyncio.create_subprocess_exec(
+            *limit,
             PROGRAM,
             *arguments,
             stdin=asyncio.subprocess.PIPE,
@@ -62,8 +66,10 @@ class Cli:
             cwd=self._folder,
         )
 
-    async def run(self, *arguments: str, stdin: str | bytes = "") -> Done:
-        process = await self.start(*arguments)
+    async def run(
+        self, *arguments: str, stdin: str | bytes = "", file_limit_bytes: int | None = None
+    ) -> Done:
+        process = await self.start(*arguments, file_limit_bytes=file_limit_bytes)
         data = stdin if isinstance(stdin, bytes) else stdin.encode()
         async with asyncio.timeout(60):
             out, err = await process.communicate(data)
@@ -228,6 +234,13 @@ class TestPrompt:
             (["--prompt", "x", "--profile", "No Such"], "$.profile"),
             (["--file", "no-such-file"], "no-such-file: No such file"),
             (["--prompt", "x", "--timeout", "0"], "--timeout"),
+            (["--prompt", "x", "--timeout", "nan"], "--timeout': nan is no duration"),
+            (["--prompt", "x", "--out", ""], "--out makes no sense with --prompt"),
+            (["--file", "-", "--out", ""], "--out '' is no name of a file"),
+            (["--file", "-", "--out", "results/"], "--out 'results/' is no name of a file"),
+            (["--file", "-", "--out", "."], ". is a folder"),
+            (["--file", "-", "--out", ".."], ".. is a folder"),
+            (["--file", "-", "--out", "../.."], "../.. is a folder"),
         ],
     )
     async def test_bad_usage_is_exit_2(self, cli: Cli, arguments: list[str], said: str) -> None:
@@ -235,6 +248,7 @@ class TestPrompt:
         assert (done.code, done.out) == (2, "")
         assert said in done.err
         assert "Traceback" not in done.err
+        assert "unexpected" not in done.err
 
     async def test_bytes_that_are_no_text_are_refused(self, cli: Cli) -> None:
         done = await cli.run("submit", "--prompt", "-", stdin=b"\xff\xfe")
@@ -307,6 +321,84 @@ class TestFile:
         ]
         assert worker.seen == []
         assert names_in(tmp_path) == set()
+
+    async def test_one_line_is_singular(self, cli: Cli) -> None:
+        done = await cli.run("submit", "--file", "-", stdin=b'{"prompt": "\xff"}')
+        assert done.code == 2
+        assert done.err.splitlines() == [
+            "Error: line 1: $.prompt: is not UTF-8 at character 0",
+            "Error: 1 line can't be taken, so nothing was published",
+        ]
+
+    async def test_what_is_no_regular_file_is_refused(
+        self, cli: Cli, worker: FakeWorker, tmp_path: Path
+    ) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        (tmp_path / "link").symlink_to("pipe")
+        for name in ("pipe", "link"):
+            done = await cli.run("submit", "--file", "-", "--out", name, stdin='{"prompt": "x"}')
+            assert done == Done(
+                2,
+                "",
+                f"Error: {name} is a named pipe, and results go to a regular file. "
+                "Choose another --out\n",
+            )
+        assert names_in(tmp_path) == {"pipe", "link"}
+        assert (tmp_path / "pipe").is_fifo()
+        assert worker.seen == []
+
+    async def test_no_room_is_told_with_the_file_and_the_run_goes_on_later(
+        self, cli: Cli, worker: FakeWorker, tmp_path: Path
+    ) -> None:
+        write_jobs(tmp_path / "jobs.jsonl", 7)
+        command = ("submit", "--file", "jobs.jsonl", "--out", "results.jsonl", "--in-flight", "1")
+        done = await cli.run(*command, file_limit_bytes=1024)
+        assert done.code == 1
+        assert "of 7 results are safe in results.jsonl.part. Run the same command" in done.err
+        assert "Error: can't write results.jsonl.part: File too large. Results that" in done.err
+        assert "unexpected" not in done.err
+        done = await cli.run(*command)
+        assert done.code == 0
+        assert "of 7 results are there already" in done.err
+        assert len(lines_of(tmp_path / "results.jsonl")) == 7
+        assert len(worker.seen) <= 7 + 1
+
+    async def test_interrupted_before_the_first_result_nothing_is_generated_again(
+        self, cli: Cli, worker: FakeWorker, tmp_path: Path
+    ) -> None:
+        worker.going.clear()
+        write_jobs(tmp_path / "jobs.jsonl", 7)
+        command = ("submit", "--file", "jobs.jsonl", "--out", "results.jsonl")
+        process = await cli.start(*command)
+        for _ in range(7):
+            await asyncio.wait_for(worker.arrived.acquire(), 20)
+        process.send_signal(signal.SIGINT)
+        done = await ended(process)
+        assert done.code == 130
+        assert done.err == (
+            "Interrupted. Jobs were published, and no result has come yet. Run the same command "
+            "again to wait for them: results.jsonl.part knows where they come.\n"
+        )
+        worker.going.set()
+        for _ in range(7):
+            await asyncio.wait_for(worker.answered.acquire(), 20)
+        done = await cli.run(*command)
+        assert done.code == 0
+        assert len(lines_of(tmp_path / "results.jsonl")) == 7
+        assert len(worker.seen) == 7
+        assert names_in(tmp_path) == {"jobs.jsonl", "results.jsonl"}
+
+    async def test_where_nothing_was_published_nothing_is_left(
+        self, cli: Cli, tmp_path: Path
+    ) -> None:
+        write_jobs(tmp_path / "jobs.jsonl", 7)
+        url = "amqp://127.0.0.1:1/"
+        done = await cli.run(
+            "submit", "--amqp-url", url, "--file", "jobs.jsonl", "--out", "results.jsonl"
+        )
+        assert done.code == 3
+        assert done.err.startswith("Nothing was published.\nError: can't reach ")
+        assert names_in(tmp_path) == {"jobs.jsonl"}
 
     async def test_an_empty_file_is_done_at_once(self, cli: Cli, tmp_path: Path) -> None:
         done = await cli.run("submit", "--file", "-", "--out", "results.jsonl", stdin="\n\n")
@@ -430,7 +522,8 @@ class TestFile:
         )
         assert done.code == 1
         assert "Error: no result came for 0.5 s. Look whether a worker runs" in done.err
-        assert not (tmp_path / "results.jsonl").exists()
+        assert "Jobs were published, and no result has come yet" in done.err
+        assert names_in(tmp_path) == {"jobs.jsonl", "results.jsonl.part"}
 
 
 class TestWatch:
@@ -481,6 +574,14 @@ class TestWatch:
         done = await cli.run("watch", "nobody", "--timeout", "0.5")
         assert (done.code, done.out) == (1, "")
         assert "Error: job nobody did not finish within 0.5 s" in done.err
+
+    @pytest.mark.parametrize(
+        "arguments", [("watch", "a", "--timeout", "nan"), ("results", "--idle", "nan")]
+    )
+    async def test_nan_is_no_duration(self, cli: Cli, arguments: tuple[str, ...]) -> None:
+        done = await cli.run(*arguments)
+        assert done.code == 2
+        assert "nan is no duration" in done.err
 
     @pytest.mark.parametrize("job", ["#", "a.b", "*", ""])
     async def test_what_is_no_job_id_is_refused(self, cli: Cli, job: str) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 from sluicegate.ops import submit_journal
-from sluicegate.ops.submit_journal import Busy, Journal, NotOurs, part_of
+from sluicegate.ops.submit_journal import Busy, Journal, part_of
+from sluicegate.ops.submit_target import CantWrite, NotOurs
 from sluicegate.schemas import Completed, Failed, GenerationResult, Reason, decode
 
 IDS = ["a", "b", "c", "d"]
@@ -28,6 +29,11 @@ def result(job_id: str, text: str = "text", *, ok: bool = True) -> GenerationRes
 
 def written(out: Path) -> list[str]:
     return [decode(line, GenerationResult).job_id for line in out.read_bytes().splitlines()]
+
+
+def add_blank_lines(out: Path) -> None:
+    first, second = out.read_bytes().splitlines(keepends=True)
+    out.write_bytes(first + b"\n" + second + b" \r\n\n")
 
 
 @pytest.fixture
@@ -98,7 +104,7 @@ def test_a_run_that_died_at_its_first_line_left_nothing(out: Path, left: bytes) 
     part_of(out).write_bytes(left)
     journal = Journal.open(out, IDS)
     assert not journal.resumed
-    journal.drop_if_empty()
+    assert journal.drop_if_needless()
     journal.close()
     assert list(out.parent.iterdir()) == []
 
@@ -124,6 +130,7 @@ async def test_damage_within_is_counted_and_done_again(out: Path) -> None:
         ("results.jsonl", b'{"name": "my novel"}\n', "is no file of results"),
         ("results.jsonl", b"Once upon a time\n", "is no file of results"),
         ("results.jsonl.part", b"Once upon a time\n", "no journal of results"),
+        ("results.jsonl.part", b"Once upon a time", "no journal of results"),
     ],
 )
 def test_somebody_elses_file_is_left_alone(out: Path, name: str, content: bytes, why: str) -> None:
@@ -132,6 +139,58 @@ def test_somebody_elses_file_is_left_alone(out: Path, name: str, content: bytes,
     with pytest.raises(NotOurs, match=why):
         Journal.open(out, IDS)
     assert path.read_bytes() == content
+    assert list(out.parent.iterdir()) == [path]
+
+
+async def test_blank_lines_in_an_earlier_file_are_passed_over(out: Path) -> None:
+    journal = Journal.open(out, IDS[:2])
+    await asyncio.gather(*(journal.append(result(each)) for each in IDS[:2]))
+    journal.finish(IDS[:2])
+    journal.close()
+    add_blank_lines(out)
+    again = Journal.open(out, IDS)
+    assert [again.has(each) for each in IDS] == [True, True, False, False]
+    await asyncio.gather(*(again.append(result(each)) for each in IDS[2:]))
+    again.finish(IDS)
+    again.close()
+    assert written(out) == IDS
+
+
+def test_a_full_disk_at_the_first_line_leaves_nothing(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(submit_journal.os, "fsync", full)
+    with pytest.raises(CantWrite, match=r"can't write .*results.jsonl.part: No space left"):
+        Journal.open(out, IDS)
+    assert list(out.parent.iterdir()) == []
+
+
+async def test_a_journal_is_dropped_only_where_nobody_would_miss_it(out: Path) -> None:
+    unused = Journal.open(out, IDS)
+    assert unused.drop_if_needless()
+    unused.close()
+    assert not part_of(out).exists()
+
+    published = Journal.open(out, IDS)
+    key = published.reply_key
+    published.keep()
+    assert not published.drop_if_needless()
+    published.close()
+
+    later = Journal.open(out, IDS)  # its own run publishes nothing, but the first one did
+    assert (later.resumed, later.reply_key) == (True, key)
+    assert not later.drop_if_needless()
+    later.close()
+    part_of(out).unlink()
+
+    with_result = Journal.open(out, IDS)
+    await with_result.append(result("a"))
+    assert not with_result.drop_if_needless()
+    with_result.close()
+    assert part_of(out).exists()
 
 
 async def test_results_of_other_jobs_are_not_written_over(out: Path) -> None:
@@ -140,7 +199,7 @@ async def test_results_of_other_jobs_are_not_written_over(out: Path) -> None:
         await journal.append(result(each))
     journal.finish(IDS)
     journal.close()
-    with pytest.raises(NotOurs, match="2 jobs that are not in the input, c for one"):
+    with pytest.raises(NotOurs, match="2 jobs that the input doesn't have, c for one"):
         Journal.open(out, ["a", "b", "x"])
     assert written(out) == IDS
 
@@ -173,13 +232,39 @@ async def test_a_full_disk_leaves_no_half_line(out: Path, monkeypatch: pytest.Mo
     outcomes = await asyncio.gather(
         *(journal.append(result(each)) for each in ("b", "c")), return_exceptions=True
     )
-    assert [type(each) for each in outcomes] == [OSError, OSError]
+    assert [type(each) for each in outcomes] == [CantWrite, CantWrite]
     assert not journal.has("b")
+    assert f"can't write {part_of(out)}: No space left on device" in str(outcomes[0])
     monkeypatch.setattr(submit_journal.os, "fsync", sync)
     await journal.append(result("d"))
     journal.close()
     again = Journal.open(out, IDS)
     assert [again.has(each) for each in IDS] == [True, False, False, True]
+    assert again.damaged == 0
+    again.close()
+
+
+async def test_a_line_that_could_not_be_taken_back_is_taken_back_by_the_next_write(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(out, IDS)
+
+    def broken(file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    def uncut(_end: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(submit_journal.os, "fsync", broken)
+        patch.setattr(journal, "_cut", uncut)
+        for job_id in ("a", "b"):
+            with pytest.raises(CantWrite, match="Input/output error"):
+                await journal.append(result(job_id))
+    await journal.append(result("c"))
+    journal.close()
+    again = Journal.open(out, IDS)
+    assert [again.has(each) for each in IDS] == [False, False, True, False]
     assert again.damaged == 0
     again.close()
 

@@ -3,7 +3,7 @@
 import io
 
 import pytest
-from sluicegate.ops.submit_progress import Progress, line
+from sluicegate.ops.submit_progress import Progress, counted, line
 
 
 class Clock:
@@ -30,6 +30,10 @@ class Terminal(io.StringIO):
 )
 def test_a_line(done: int, failed: int, fresh: int, bar: bool, text: str) -> None:
     assert line(done, 50, failed=failed, fresh=fresh, elapsed_s=20, bar=bar) == text
+
+
+def test_one_is_singular() -> None:
+    assert [counted(n, "line") for n in (0, 1, 2)] == ["0 lines", "1 line", "2 lines"]
 
 
 def test_an_empty_file_is_done() -> None:

@@ -14,9 +14,11 @@ from sluicegate.ops.console import table
 from sluicegate.ops.topology_amqp import UNTOLD, Conflict, Seen, parse_conflict, read_refusal
 from sluicegate.ops.topology_check import (
     Difference,
+    ExchangeBinding,
     Observed,
     Properties,
     compare,
+    describe,
     exchange_properties,
     notes,
     queue_properties,
@@ -178,6 +180,49 @@ class TestComparison:
             "exchange n.odd is no part of the topology",
         ]
 
+    @pytest.mark.parametrize(
+        ("binding", "why"),
+        [
+            (Binding("n.dlx", "n.jobs.batch"), ": dead jobs come back to life"),
+            (Binding("n.dlx", "elsewhere"), ""),
+            (Binding("n", "elsewhere", "jobs.batch"), ": messages are copied, or go astray"),
+            (Binding("n", "n.jobs.batch", "jobs.interactive"), ": messages are copied, or go"),
+            (Binding("n.results", "n.results.a", "b"), ": messages are copied, or go astray"),
+            (Binding("n.results", "n.dead", "default"), ": messages are copied, or go astray"),
+            (Binding("n.retry", "elsewhere"), ""),
+            (Binding("n.events", "n.jobs.batch", "#"), ""),
+            (Binding("n.control", "n.jobs.batch"), ""),
+            (Binding("amq.topic", "n.jobs.batch", "#"), ""),
+        ],
+    )
+    def test_a_binding_that_may_harm_is(self, binding: Binding, why: str) -> None:
+        made = topology("n")
+        observed = structs.replace(as_observed(made), bindings=(*made.bindings, binding))
+        (note,) = notes(made, observed)
+        assert note.startswith(f"{describe(binding)} is no part of the topology{why}")
+
+    @pytest.mark.parametrize(
+        "binding",
+        [
+            Binding("n.results", "n.results.shop", "shop"),
+            Binding("n.events", "n.events.0f", "shop.#"),
+            Binding("n.events", "log", "#"),
+            Binding("n.control", "amq.gen-1"),
+        ],
+    )
+    def test_a_binding_of_whoever_listens_is_not(self, binding: Binding) -> None:
+        made = topology("n")
+        observed = structs.replace(as_observed(made), bindings=(*made.bindings, binding))
+        assert notes(made, observed) == []
+
+    def test_a_binding_to_an_exchange(self) -> None:
+        made = topology("n")
+        observed = structs.replace(
+            as_observed(made),
+            exchange_bindings=(ExchangeBinding("n.dlx", "n"), ExchangeBinding("a", "b")),
+        )
+        assert notes(made, observed) == ["binding n.dlx -> exchange n is no part of the topology"]
+
 
 class TestVersions:
     @pytest.mark.parametrize("version", [(3, 9, 29), (3, 8, 0), (2, 0, 0)])
@@ -240,7 +285,18 @@ class TestAccess:
     def test_its_repr_keeps_the_password(self) -> None:
         assert "hunter2" not in repr(management.access("amqp://u:hunter2@h/", None))
 
-    @pytest.mark.parametrize("told", ["h:15672", "ftp://h", "file:///etc/passwd", "//h"])
+    @pytest.mark.parametrize(
+        "told",
+        [
+            "h:15672",
+            "ftp://h",
+            "file:///etc/passwd",
+            "//h",
+            "http://u:1/w@h",
+            "http://u:w/1@h",
+            "http://h/?a",
+        ],
+    )
     def test_no_address(self, told: str) -> None:
         with pytest.raises(ValueError, match="must look like"):
             management.access("amqp://h/", told)

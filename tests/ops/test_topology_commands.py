@@ -24,7 +24,7 @@ pytestmark = pytest.mark.broker
 PROGRAM = Path(sys.executable).parent / "sluice"
 LIMIT_S = 30.0
 STRANGE = "is no part of the topology"
-NO_MANAGEMENT = "http://127.0.0.1:1"
+ASTRAY = f"{STRANGE}: messages are copied, or go astray"
 
 Channel = aiormq.abc.AbstractChannel
 Do = Callable[[Channel], Awaitable[object]]
@@ -64,8 +64,10 @@ async def sluice(*arguments: str) -> Ended:
     return Ended(process.returncode, out.decode(), err.decode())
 
 
-async def check(url: str, namespace: str, *more: str, management: str = NO_MANAGEMENT) -> Ended:
-    where = ["--amqp-url", url, "--namespace", namespace, "--management-url", management]
+async def check(url: str, namespace: str, *more: str, management: str | None = None) -> Ended:
+    where = ["--amqp-url", url, "--namespace", namespace]
+    if management is not None:
+        where += ["--management-url", management]
     return await sluice("topology", "check", *where, *more)
 
 
@@ -196,13 +198,19 @@ class TestCheck:
     async def test_equal(self, broker_url: str, namespace: str) -> None:
         ended = await check(broker_url, namespace, "--json")
         assert ended.code == 0
-        assert ended.data["equal"] is True
+        assert (ended.data["equal"], ended.data["complete"]) == (True, False)
         assert ended.differences == []
         # What can't be seen is said, and how it could be.
         (unchecked,) = ended.data["unchecked"]
         assert unchecked.startswith("bindings: ")
         assert "SLUICE_MANAGEMENT_URL" in unchecked
-        assert "Equal, as far as could be checked." in (await check(broker_url, namespace)).stdout
+        said = (await check(broker_url, namespace)).stdout
+        assert said.endswith("Equal, as far as could be checked. The bindings were not.\n")
+
+    async def test_an_api_that_was_named_must_answer(self, broker_url: str, namespace: str) -> None:
+        ended = await check(broker_url, namespace, "--json", management="http://127.0.0.1:1")
+        assert (ended.code, ended.stdout) == (3, "")
+        assert ended.stderr.startswith("Error: the management API: http://127.0.0.1:1 can't be")
 
     async def test_everything_missing_is_named_and_nothing_created(
         self, broker_url: str, empty: str
@@ -287,6 +295,7 @@ class TestCheckWithManagement:
             managed_broker.url, managed, "--json", management=managed_broker.management_url
         )
         assert (ended.code, ended.data["unchecked"], ended.data["notes"]) == (0, [], [])
+        assert (ended.data["equal"], ended.data["complete"]) == (True, True)
 
     async def test_bindings_and_strangers(
         self, managed_broker: PrivateBroker, managed: str
@@ -300,6 +309,8 @@ class TestCheckWithManagement:
                 names.jobs_queue("batch"), names.jobs, "jobs.batch"
             ),
             lambda channel: channel.queue_bind(names.dead, names.jobs, "jobs.dead"),
+            lambda channel: channel.queue_bind(names.jobs_queue("batch"), names.dlx),
+            lambda channel: channel.exchange_bind(names.jobs, names.dlx),
             lambda channel: channel.queue_declare(
                 f"{managed}.odd", durable=True, arguments=arguments
             ),
@@ -324,7 +335,9 @@ class TestCheckWithManagement:
         assert ended.data["notes"] == [
             f"queue {managed}.odd {STRANGE}",
             f"1 more reply queue(s) under {managed}.results.*",
-            f"binding {managed} -> {managed}.dead (routing key jobs.dead) {STRANGE}",
+            f"binding {managed} -> {managed}.dead (routing key jobs.dead) {ASTRAY}",
+            f"binding {managed}.dlx -> {managed}.jobs.batch {STRANGE}: dead jobs come back to life",
+            f"binding {managed}.dlx -> exchange {managed} {STRANGE}",
         ]
 
     async def test_both_ways_of_looking_see_the_same(
@@ -349,8 +362,8 @@ class TestCheckWithManagement:
         ended = await check(
             broker_url, namespace, "--json", management=managed_broker.management_url
         )
-        assert ended.code == 0
-        assert "belongs to another broker" in ended.data["unchecked"][0]
+        assert (ended.code, ended.stdout) == (3, "")
+        assert "belongs to another broker" in ended.stderr
 
     async def test_a_login_that_is_refused(
         self, managed_broker: PrivateBroker, managed: str
@@ -358,8 +371,8 @@ class TestCheckWithManagement:
         await apply(managed_broker.url, managed)
         api = URL(managed_broker.management_url).with_user("guest").with_password("wrong")
         ended = await check(managed_broker.url, managed, "--json", management=str(api))
-        assert ended.code == 0
-        assert "refused user guest" in ended.data["unchecked"][0]
+        assert (ended.code, ended.stdout) == (3, "")
+        assert "refused user guest" in ended.stderr
         assert "wrong" not in ended.stdout + ended.stderr
 
     async def test_a_user_without_rights(self, managed_broker: PrivateBroker, managed: str) -> None:

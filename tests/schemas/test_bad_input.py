@@ -1,9 +1,13 @@
 """Each kind of bad input: what is said about it, and where."""
 
 import json
+import pickle
+import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from sluicegate.producer.errors import ResultTimeout, TopologyMissing
 from sluicegate.schemas import (
     CancelJob,
     ChatMessage,
@@ -49,7 +53,17 @@ CASES: dict[str, tuple[bytes, Reason, str, str]] = {
     "not JSON": (b"\x80\x04K\x01.", Reason.MALFORMED_JSON, "$", "malformed"),
     "cut off": (body()[:-1], Reason.MALFORMED_JSON, "$", "truncated"),
     "two values": (body() + b"{}", Reason.MALFORMED_JSON, "$", "trailing"),
-    "not UTF-8": (raw('"x": 1').replace(b"blue", b"\xff"), Reason.MALFORMED_JSON, "$", "UTF-8"),
+    "not UTF-8": (
+        raw('"x": 1').replace(b"blue", b"\xff"),
+        Reason.MALFORMED_JSON,
+        "$.prompt",
+        "UTF-8",
+    ),
+        raw('"x": 1').replace(b"blue", b"\xff"),
+        Reason.MALFORMED_JSON,
+        "$.prompt",
+        "UTF-8",
+    ),
     "an array": (b"[]", Reason.WRONG_TYPE, "$", "array"),
     "null": (b"null", Reason.WRONG_TYPE, "$", "null"),
     "wrong type": (body(prompt=5), Reason.WRONG_TYPE, "$.prompt", "int"),
@@ -252,7 +266,7 @@ def test_terminal_escapes_are_not_passed_on() -> None:
         (body(id=["job-1"], reply_to=7), (None, None)),
         (b"not json", (None, None)),
         (b"[]", (None, None)),
-        (raw('"x": "\\ud800"'), (None, None)),
+        (raw('"x": "\\ud800"'), ("job-1", "backend")),
         (b"[" * 100_000, (None, None)),
     ],
 )
@@ -343,3 +357,48 @@ def test_a_result_is_no_job_and_a_job_no_result() -> None:
     with pytest.raises(InvalidMessage) as caught:
         decode(b'{"type": "cancel_job", "schema_version": 1}', CancelJob)
     assert (caught.value.reason, caught.value.field) == (Reason.MISSING_FIELD, "$.job_id")
+
+
+def test_a_body_made_to_hurt_costs_little() -> None:
+    """Long keys over many nodes, and a fault that makes the decoder look at every one."""
+    hurting = raw(f'"{"K" * 100_000}": [{"1," * 39_999}1], "z": NaN')
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidMessage) as caught:
+            decode(hurting, GenerationJob)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert caught.value.field == "$.z"
+    assert peak < 100_000_000
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidMessage(Reason.TOO_DEEP, "$.x", "too deep"),
+        ResultTimeout("job-1", 2.0),
+        TopologyMissing(["exchange 'x'"]),
+    ],
+)
+def test_errors_cross_process_boundaries(error: Exception) -> None:
+    again = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: GenerationJob(prompt="x", max_attempts="3"),  # pyright: ignore[reportArgumentType]
+        lambda: Sampling(min_tokens=None),  # pyright: ignore[reportArgumentType]
+        lambda: Sampling(stop=None),  # pyright: ignore[reportArgumentType]
+        lambda: Sampling(logit_bias=None),  # pyright: ignore[reportArgumentType]
+        lambda: Sampling(temperature=10**400),
+    ],
+)
+def test_wrong_types_in_python_are_invalid_messages(make: Callable[[], object]) -> None:
+    with pytest.raises(InvalidMessage) as caught:
+        make()
+    assert caught.value.reason in (Reason.WRONG_TYPE, Reason.INVALID_FIELD)

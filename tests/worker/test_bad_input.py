@@ -152,3 +152,72 @@ async def test_what_the_engine_refuses_is_dead_lettered_with_its_job(
     assert letter.origin.stage == "admit"
     assert isinstance(result.outcome, Rejected)
     assert result.outcome.field == "$.prompt"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("timestamp", 2**62), ("correlation_id", b"\xe9t\xe9"), ("headers", {b"\xe9": 1})],
+)
+async def test_properties_that_the_client_library_cannot_read_cost_nothing(
+    name: str, value: object, desk: Desk, start_worker: StartWorker
+) -> None:
+    from pamqp import encode as pamqp_encode
+    from pamqp.commands import Basic
+    from sluicegate.schemas import encode
+
+    def raw_string(data: object) -> bytes:
+        text = data if isinstance(data, bytes) else str(data).encode()
+        return len(text).to_bytes(1, "big") + text
+
+    def raw_time(data: object) -> bytes:
+        return int(str(data)).to_bytes(8, "big")
+
+    def raw_table(_data: object) -> bytes:
+        entry = raw_string(b"\xe9") + b"I" + (1).to_bytes(4, "big")
+        return len(entry).to_bytes(4, "big") + entry
+
+    running = start_worker()
+    await running.ready()
+    channel = await desk.channel()
+    job = GenerationJob(prompt="hello", reply_to="default")
+    properties = Basic.Properties()
+    setattr(properties, name, value)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(properties, "validate", lambda: None, raising=False)
+        patch.setitem(pamqp_encode.METHODS, "timestamp", raw_time)
+        patch.setitem(pamqp_encode.METHODS, "shortstr", raw_string)
+        patch.setitem(pamqp_encode.METHODS, "table", raw_table)
+        await channel.basic_publish(
+            encode(job),
+            exchange=desk.names.jobs,
+            routing_key=desk.names.jobs_key("interactive"),
+            properties=properties,
+        )
+    assert (await desk.result()).job_id == job.id
+    assert running.worker.not_ready() is None
+
+
+async def test_the_longest_ids_fit_every_routing_key(desk: Desk, start_worker: StartWorker) -> None:
+    from sluicegate.schemas.limits import MAX_ID_CHARS
+
+    running = start_worker()
+    job = GenerationJob(id="k" * MAX_ID_CHARS, prompt="p", reply_to="r" * MAX_ID_CHARS, stream=True)
+    await desk.publish(job)
+    letter = await desk.dead()
+    assert letter.reason is Reason.RESULT_UNROUTABLE
+    assert await running.stopped() == 0
+
+
+async def test_a_history_out_of_range_is_refused(desk: Desk, start_worker: StartWorker) -> None:
+    start_worker()
+    record = {
+        "attempt": 1,
+        "worker": "w",
+        "started_at": "2026-01-01T00:00:00Z",
+        "segments": [{"seed": 1, "prompt_tokens": 0}],
+    }
+    huge = body(lineage={"attempts": [record]}, attempt=2).replace(
+        b'"prompt_tokens": 0', b'"prompt_tokens": ' + b"9" * 4300
+    )
+    await desk.put(huge)
+    assert (await desk.dead()).reason in (Reason.INVALID_FIELD, Reason.WRONG_TYPE)

@@ -1,0 +1,154 @@
+"""Exact loops: token ids that come round with a fixed period.
+
+What counts is how much a loop covers, not how often it comes round: a table rule of four equal
+cells is legitimate, six copies over a hundred tokens are not. The default rules are those of the
+measurement in `docs/evaluation.md`.
+
+Finding the period costs O(1) a token, however long the output. Whenever no period is being
+followed, the last few tokens are looked up in a table of where they stood before; the distance is
+the candidate. A candidate is followed for as long as each token equals the one a period earlier. A
+wrong candidate breaks within one turn of the loop and is replaced; the right one never breaks.
+Long contexts are looked up before short ones, for they are seldom wrong.
+"""
+
+from typing import Final
+
+from msgspec import Struct
+
+from .finding import Finding, Flaw, Level
+from .gate import Step
+
+# Contexts to look up, in tokens. Rolling hashes, so their length is free.
+_LONG: Final = 16
+_SHORT: Final = 4
+_BASE: Final = 1_000_003
+_MODULUS: Final = (1 << 61) - 1
+_LONG_POWER: Final = pow(_BASE, _LONG, _MODULUS)
+_SHORT_POWER: Final = pow(_BASE, _SHORT, _MODULUS)
+
+
+class LoopRule(Struct, frozen=True, kw_only=True):
+    """A loop is at least this many copies of a unit of at most `max_period` tokens, and covers at
+    least so many tokens and characters."""
+
+    max_period: int
+    min_copies: int
+    min_tokens: int
+    min_chars: int
+
+
+SHORT_UNITS: Final = LoopRule(max_period=256, min_copies=6, min_tokens=96, min_chars=100)
+LONG_UNITS: Final = LoopRule(max_period=512, min_copies=4, min_tokens=256, min_chars=100)
+
+
+class _Before(Struct, frozen=True, gc=False):
+    """What `truncate` puts back for one step: where the contexts that it ends stood before it, if
+    anywhere, and their keys, with what was being followed."""
+
+    period: int
+    matched: int
+    short_key: int | None
+    short: int | None
+    long_key: int | None
+    long: int | None
+
+
+class LoopGate:
+    """Trips once the tail of the ids is a loop by one of its rules. Memory O(tokens)."""
+
+    name = "loop"
+
+    def __init__(self, rules: tuple[LoopRule, ...] = (SHORT_UNITS, LONG_UNITS)) -> None:
+        self._rules = rules
+        self._max_period = max(rule.max_period for rule in rules)
+        self._least_tokens = min(rule.min_tokens for rule in rules)
+        self._ids: list[int] = []
+        self._offsets: list[int] = []
+        self._before: list[_Before] = []
+        # Prefix hashes: the hash of any context is a difference of two.
+        self._hashes: list[int] = [0]
+        self._seen_short: dict[int, int] = {}
+        self._seen_long: dict[int, int] = {}
+        self._period = 0
+        self._matched = 0
+
+    def __repr__(self) -> str:
+        return f"<LoopGate {len(self._ids)} tokens, period {self._period} x {self._matched}>"
+
+    def feed(self, step: Step) -> Finding | None:
+        """Judge one more token."""
+        # Every token comes this way, so what could be methods stands in line.
+        ids, hashes, token_id = self._ids, self._hashes, step.token_id
+        position = len(ids)
+        ids.append(token_id)
+        self._offsets.append(step.offset)
+        digest = (hashes[-1] * _BASE + token_id + 1) % _MODULUS
+        hashes.append(digest)
+        short_key = short = long_key = long = None
+        if position >= _SHORT - 1:
+            short_key = (digest - hashes[position + 1 - _SHORT] * _SHORT_POWER) % _MODULUS
+            short = self._seen_short.get(short_key)
+            self._seen_short[short_key] = position
+            if position >= _LONG - 1:
+                long_key = (digest - hashes[position + 1 - _LONG] * _LONG_POWER) % _MODULUS
+                long = self._seen_long.get(long_key)
+                self._seen_long[long_key] = position
+        period, matched = self._period, self._matched
+        self._before.append(_Before(period, matched, short_key, short, long_key, long))
+        if period and ids[position - period] == token_id:
+            matched += 1
+        elif long is not None and position - long <= self._max_period:
+            period, matched = position - long, _LONG
+        elif short is not None and position - short <= self._max_period:
+            period, matched = position - short, _SHORT
+        else:
+            period = matched = 0
+        self._period, self._matched = period, matched
+        if matched + period < self._least_tokens:
+            return None
+        return self._judge(step)
+
+    def truncate(self, n_tokens: int) -> None:
+        """Forget every step from position `n_tokens` on."""
+        while len(self._ids) > n_tokens:
+            before = self._before.pop()
+            _put_back(self._seen_short, before.short_key, before.short)
+            _put_back(self._seen_long, before.long_key, before.long)
+            self._period, self._matched = before.period, before.matched
+            self._ids.pop()
+            self._offsets.pop()
+            self._hashes.pop()
+
+    def _judge(self, step: Step) -> Finding | None:
+        covered = self._matched + self._period
+        end = len(self._ids)
+        onset = end - covered
+        start = self._offsets[onset]
+        chars = step.offset + len(step.text) - start
+        for rule in self._rules:
+            if (
+                self._period <= rule.max_period
+                and covered >= rule.min_tokens
+                and covered >= rule.min_copies * self._period
+                and chars >= rule.min_chars
+            ):
+                return Finding(
+                    gate=self.name,
+                    level=Level.TEXT,
+                    flaw=Flaw.LOOP,
+                    tokens=(onset, end),
+                    chars=(start, start + chars),
+                    score=covered,
+                    threshold=max(rule.min_tokens, rule.min_copies * self._period),
+                    detail=f"a unit of {self._period} tokens came {covered // self._period} times",
+                )
+        return None
+
+
+def _put_back(table: dict[int, int], key: int | None, earlier: int | None) -> None:
+    if key is None:
+        return
+    if earlier is None:
+        del table[key]
+    else:
+        table[key] = earlier

@@ -1,0 +1,148 @@
+"""Runs: one character, or one word's token, again and again.
+
+Tokenizers merge runs (64 dashes may be one token), so a run of one character is counted in
+characters. People draw lines: what lines are drawn with may run longer, and blanks longer still,
+but nobody leaves a hundred lines empty.
+"""
+
+from typing import Final
+
+import regex
+from msgspec import Struct
+
+from .finding import Finding, Flaw, Level
+from .gate import Step
+
+# Rules, table borders, fill-in blanks, progress bars, redaction bars.
+_LINES: Final = regex.compile(r"[-=_~*#.·+/\\|\p{Pd}\u2500-\u259F…。・]")
+_WORD_LETTERS: Final = 3
+
+
+class RunRules(Struct, frozen=True, kw_only=True):
+    """From which length on a run is none that a writer makes; 0: never. `words` counts tokens of at
+    least three letters, the others characters."""
+
+    characters: int = 100
+    lines: int = 400
+    spaces: int = 1000
+    words: int = 20
+
+
+class _Run(Struct, frozen=True, gc=False):
+    """What runs at the end of a step."""
+
+    character: str
+    position: int
+    offset: int
+    word: int
+    copies: int
+
+
+_NOTHING: Final = _Run("", 0, 0, -1, 0)
+
+
+class RunGate:
+    """Trips once a run is too long. Memory O(tokens)."""
+
+    name = "runs"
+
+    def __init__(self, rules: RunRules | None = None) -> None:
+        self._rules = rules = rules or RunRules()
+        lengths = [length for length in (rules.characters, rules.lines, rules.spaces) if length > 0]
+        self._least = min(lengths, default=0)
+        # Only a piece as long as a run can hide a whole one.
+        self._inside = regex.compile(rf"(.)\1{{{max(self._least - 1, 1)},}}", regex.DOTALL)
+        self._runs: list[_Run] = []
+        self._offsets: list[int] = []
+
+    def __repr__(self) -> str:
+        return f"<RunGate {len(self._runs)} tokens, {self._runs[-1] if self._runs else None}>"
+
+    def feed(self, step: Step) -> Finding | None:
+        """Judge one more token."""
+        text = step.text
+        before = self._runs[-1] if self._runs else _NOTHING
+        self._offsets.append(step.offset)
+        copies = before.copies + 1 if step.token_id == before.word else 1
+        if not text:
+            self._runs.append(
+                _Run(before.character, before.position, before.offset, step.token_id, copies)
+            )
+            return None
+        last = text[-1]
+        found: Finding | None = None
+        if last == before.character and len(text) == text.count(last):
+            run = _Run(last, before.position, before.offset, step.token_id, copies)
+        else:
+            start = step.offset + len(text.rstrip(last))
+            run = _Run(last, step.position, start, step.token_id, copies)
+            if self._least:
+                found = self._judge_rest(step, before)
+        self._runs.append(run)
+        length = step.offset + len(text) - run.offset
+        if found is None and self._least and length >= self._least:
+            found = self._judge(step, run.character, run.position, run.offset, length)
+        if found is None and 0 < self._rules.words <= copies:
+            found = self._judge_word(step, copies)
+        return found
+
+    def truncate(self, n_tokens: int) -> None:
+        """Forget every step from position `n_tokens` on."""
+        del self._runs[n_tokens:]
+        del self._offsets[n_tokens:]
+
+    def _judge_rest(self, step: Step, before: _Run) -> Finding | None:
+        """A run that this step ends, and those it holds whole."""
+        text = step.text
+        if text[0] == before.character:
+            more = len(text) - len(text.lstrip(text[0]))
+            length = step.offset + more - before.offset
+            if length >= self._least and (
+                found := self._judge(step, text[0], before.position, before.offset, length)
+            ):
+                return found
+        if len(text) > self._least:
+            for inside in self._inside.finditer(text):
+                start = step.offset + inside.start()
+                if found := self._judge(step, inside[1], step.position, start, len(inside[0])):
+                    return found
+        return None
+
+    def _judge(
+        self, step: Step, character: str, position: int, offset: int, length: int
+    ) -> Finding | None:
+        rules = self._rules
+        if character.isspace() and character not in "\r\n":
+            limit = rules.spaces
+        elif _LINES.match(character):
+            limit = rules.lines
+        else:
+            limit = rules.characters
+        if not 0 < limit <= length:
+            return None
+        return Finding(
+            gate=self.name,
+            level=Level.TEXT,
+            flaw=Flaw.CHARACTER_RUN,
+            tokens=(position, step.position + 1),
+            chars=(offset, offset + length),
+            score=length,
+            threshold=limit,
+            detail=f"U+{ord(character):04X}",
+        )
+
+    def _judge_word(self, step: Step, copies: int) -> Finding | None:
+        text = step.text.strip()
+        if len(text) < _WORD_LETTERS or not text.isalpha():
+            return None
+        onset = step.position + 1 - copies
+        return Finding(
+            gate=self.name,
+            level=Level.TEXT,
+            flaw=Flaw.WORD_RUN,
+            tokens=(onset, step.position + 1),
+            chars=(self._offsets[onset], step.offset + len(step.text)),
+            score=copies,
+            threshold=self._rules.words,
+            detail="one word's token, again and again",
+        )

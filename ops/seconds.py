@@ -1,0 +1,25 @@
+"""A duration on the command line."""
+
+import math
+from typing import Any
+
+import click
+
+
+class Seconds(click.FloatRange):
+    """More than 0 seconds. `inf` is no limit; `nan`, which no comparison refuses, is refused."""
+
+    def __init__(self) -> None:
+        super().__init__(min=0, min_open=True)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number of seconds, or click's own error about the flag."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is no duration.", param, ctx)
+        return seconds
+
+
+SECONDS = Seconds()

@@ -1,0 +1,114 @@
+"""The gates of a profile together: the law, the first finding, and what profiles let be."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sluicegate.guards.finding import Finding, Flaw
+from sluicegate.guards.pipeline import Pipeline, streaming_gates
+from sluicegate.guards.profiles import profile, profile_names
+
+from .gate_law import assert_law, feed, steps
+
+# Low enough that short random streams trip every gate.
+LOW = {
+    "silent_tokens": 3,
+    "character_run": 6,
+    "line_run": 9,
+    "word_run": 4,
+    "marker_run": 3,
+    "mojibake": 2,
+    "loop_copies": 3,
+    "loop_tokens": 6,
+    "loop_characters": 6,
+    "long_loop_tokens": 12,
+}
+PIECES = ["a", "aa", "word", "-", "", "Ã©", "\x07", "\ufffd", "<s>", "<pad", ">", "é", "\n", "☃"]
+streams = st.lists(
+    st.integers(-1, len(PIECES)).map(lambda n: (n, PIECES[n % len(PIECES)])), max_size=60
+)
+
+
+def low() -> Pipeline:
+    return streaming_gates(profile("chat", LOW), vocabulary_size=len(PIECES), denied={13})
+
+
+def first(text: str, name: str, width: int = 4) -> Finding | None:
+    gates = streaming_gates(profile(name), vocabulary_size=1 << 32)
+    ids: dict[str, int] = {}
+    cut = [text[start : start + width] for start in range(0, len(text), width)]
+    stream = [(ids.setdefault(piece, len(ids)), piece) for piece in cut]
+    return next((found for found in feed(gates, steps(stream)) if found), None)
+
+
+@settings(max_examples=300)
+@given(before=streams, then=streams, data=st.data())
+def test_the_law(
+    before: list[tuple[int, str]], then: list[tuple[int, str]], data: st.DataObject
+) -> None:
+    assert_law(low, before, data.draw(st.integers(0, len(before))), then)
+
+
+@given(data=st.data())
+def test_the_law_over_many_cuts(data: st.DataObject) -> None:
+    gates = low()
+    kept: list[tuple[int, str]] = []
+    for _ in range(5):
+        more = data.draw(streams)
+        feed(gates, steps([*kept, *more])[len(kept) :])
+        kept = [*kept, *more]
+        kept = kept[: data.draw(st.integers(0, len(kept)))]
+        gates.truncate(len(kept))
+    tail = data.draw(streams)
+    whole = steps([*kept, *tail])
+    assert feed(gates, whole[len(kept) :]) == feed(low(), whole)[len(kept) :]
+
+
+@pytest.mark.parametrize(
+    ("stream", "flaw"),
+    [
+        ([(99, "a")], Flaw.ID_OUT_OF_RANGE),
+        ([(13, "☃")], Flaw.DENIED_TOKEN),
+        ([(1, "")] * 3, Flaw.SILENT_TOKENS),
+        ([(1, "\x07"), (2, "\x07")], Flaw.CONTROL_CHARACTER),
+        ([(1, "dÃ©jÃ©")], Flaw.MOJIBAKE),
+        ([(1, "\0")], Flaw.DENIED_CHARACTER),
+        ([(n, "!") for n in range(6)], Flaw.CHARACTER_RUN),
+        ([(1, "word")] * 4, Flaw.WORD_RUN),
+        ([(1, "<s><pad><unk>")], Flaw.MARKER_RUN),
+        ([(1, "x"), (2, "y"), (3, "z")] * 4, Flaw.LOOP),
+    ],
+)
+def test_every_gate_is_in_it(stream: list[tuple[int, str]], flaw: Flaw) -> None:
+    found = [one for one in feed(low(), steps(stream)) if one]
+    assert found
+    assert found[0].flaw is flaw
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("code", "/*" + "*" * 120 + "*/\n\f\nint a;\n\f\n\x1b[31m \x1b[0m\n"),
+        ("code", "\ue0a0 \ue0b0 \ue0b2 \uf113 icons of a prompt"),
+        ("data", "A" * 600 + "=="),
+        ("data", "0, " * 300),
+        ("ocr", "Page 1\n\f\nPage 2\n\f\nPage 3\n\f\n" + "." * 600),
+        ("creative", "A" * 150 + "h!"),
+        ("off", "!" * 5000 + "\x07" * 9 + "\ufffd" * 9),
+    ],
+)
+def test_what_a_profile_lets_be(name: str, text: str) -> None:
+    assert first(text, name) is None
+    assert first(text, "chat") is not None
+
+
+def test_colours_for_a_terminal_are_text_everywhere() -> None:
+    for name in profile_names():
+        assert (
+            first("\x1b[1;31merror:\x1b[0m no such file \x1b[2m(os error 2)\x1b[0m", name) is None
+        )
+
+
+def test_off_still_minds_the_ids() -> None:
+    gates = streaming_gates(profile("off"), vocabulary_size=10, denied={3})
+    found = feed(gates, steps([(1, ""), (3, ""), (10, "")]))
+    assert [one and one.flaw for one in found] == [None, Flaw.DENIED_TOKEN, Flaw.ID_OUT_OF_RANGE]
