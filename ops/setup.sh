@@ -87,7 +87,7 @@ busy_with() {
         line="unpacking into $venv, $((${kib:-0} / 1024)) MiB in it so far"
         ;;
     esac
-    printf '%s\n' "$line"
+    printf '%s\n' "${line:-still at it}"
 }
 
 is_root() { [ "$(id -u)" -eq 0 ]; }

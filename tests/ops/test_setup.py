@@ -405,8 +405,9 @@ Installing collected packages: setuptools, torch
             "  Downloading torch.whl (180 MB)",
         ),
         (BUSY, "unpacking into .venv, 3 MiB in it so far"),
+        ("", "still at it"),
     ],
-    ids=["downloading", "installing"],
+    ids=["downloading", "installing", "silent"],
 )
 def test_what_an_installer_is_busy_with(tmp_path: Path, log: str, expected: str) -> None:
     script = (PROJECT / "ops" / "setup.sh").read_text()
