@@ -40,7 +40,7 @@ _READY_LIMIT_S: Final = 600.0
 _RESULT_LIMIT_S: Final = 300.0
 _TICK_S: Final = 2.0
 # A small model rambles at neutral settings. Greedy is calmer, and says the same each time.
-_CALM: Final = Sampling(temperature=0, repetition_penalty=1.05, max_tokens=96)
+_CALM: Final = Sampling(temperature=0, repetition_penalty=1.1, max_tokens=96)
 
 _ARTICLE: Final = (
     "RabbitMQ is a message broker: applications publish messages to exchanges, which route them to "

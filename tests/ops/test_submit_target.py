@@ -1,6 +1,7 @@
 """What `--out` may name, and what is left where it may not or where writing fails."""
 
 import errno
+import io
 import os
 import socket
 import stat
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from sluicegate.ops import submit_target
 from sluicegate.ops.submit_journal import Journal, part_of
+from sluicegate.ops.submit_output import OrderedOutput
 from sluicegate.ops.submit_target import CantWrite, NotOurs, Target
 from sluicegate.schemas import Completed, GenerationResult, decode
 
@@ -224,3 +226,15 @@ class TestReplacing:
         with pytest.raises(ZeroDivisionError), Target.of(out).replaced() as file:
             file.write(bytes([1 // 0]))
         assert list(out.parent.iterdir()) == []
+
+
+class Full(io.BytesIO):
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+async def test_no_room_for_standard_output_is_told() -> None:
+    output = OrderedOutput(["a"], Full())
+    with pytest.raises(CantWrite, match="can't write to standard output: No space left on device"):
+        await output.append(result("a"))
+    assert not output.has("a")
