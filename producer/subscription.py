@@ -61,7 +61,7 @@ class Delivery:
     def times_returned(self) -> int:
         """How often the broker has had it back, as far as it counts."""
         count = (self.message.header.properties.headers or {}).get("x-delivery-count")
-        return count if isinstance(count, int) else 0
+        return count if self.redelivered and isinstance(count, int) else 0
 
     async def ack(self) -> bool:
         """Acknowledge. False where the channel is gone: the broker will deliver it again."""

@@ -36,12 +36,13 @@ class InvalidMessage(SluiceError, ValueError):
 
     def __init__(self, reason: Reason, field: str, detail: str) -> None:
         self.reason = reason
-        self.field = _tame(field, MAX_FIELD_CHARS)
-        self.detail = _tame(detail, MAX_DETAIL_CHARS)
+        self.field = tame(field, MAX_FIELD_CHARS)
+        self.detail = tame(detail, MAX_DETAIL_CHARS)
         super().__init__(f"{self.field}: {self.detail}" if field else self.detail)
 
 
-def _tame(text: str, limit: int) -> str:
+def tame(text: str, limit: int = MAX_DETAIL_CHARS) -> str:
+    """Text of anybody's, short enough and fit for a log, a terminal and JSON."""
     short = text if len(text) <= limit else f"{text[: limit - 3]}..."
     return "".join(char if _shows(char) else "?" for char in short)
 

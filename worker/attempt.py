@@ -2,10 +2,12 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 from ..producer.subscription import Delivery
 from ..schemas import GenerationJob
-from .endings import DeadlinePassed, Ending, Report, TimedOut
+from .endings import DeadlinePassed, Ending, Faulted, Interrupted, Report, TimedOut
+from .event_stream import JobEvents
 from .session import GenerationSession
 
 Key = tuple[str, int]
@@ -25,14 +27,20 @@ class Attempt:
     `over` is set when it has been settled.
     """
 
-    def __init__(self, job: GenerationJob, delivery: Delivery, session: GenerationSession) -> None:
+    def __init__(
+        self,
+        job: GenerationJob,
+        delivery: Delivery,
+        session: GenerationSession,
+        events: JobEvents,
+    ) -> None:
         self.job = job
-        self.delivery = delivery
+        self.events = events
         self.deliveries = [delivery]
         self.queued_s = queued_s(job, datetime.now(UTC))
         self.over = asyncio.Event()
         self._session = session
-        self._task: asyncio.Task[Ending] | None = None
+        self._task: asyncio.Task[Any] | None = None
         self._imposed: Ending | None = None
 
     def __repr__(self) -> str:
@@ -59,10 +67,31 @@ class Attempt:
         """What happened, up to now."""
         return self._session.report(ending, self.queued_s)
 
-    async def run(self, limit_s: float) -> Report:
-        """The report of the attempt, however it ended. Cancelling this is no ending: it raises."""
-        ending = self._too_late() or self._imposed or await self._within(limit_s)
+    async def run(self, limit_s: float, slots: asyncio.Semaphore) -> Report:
+        """The report of the attempt, however it ended. Cancelling this is no ending: it raises.
+
+        The time limit begins when a slot is free.
+        """
+        if not await self._slot(slots):
+            return self.report(self._imposed or self._too_late() or Interrupted("no slot"))
+        try:
+            ending = self._too_late() or self._imposed or await self._within(limit_s)
+        finally:
+            slots.release()
         return self.report(ending)
+
+    async def _slot(self, slots: asyncio.Semaphore) -> bool:
+        """Wait for a free slot; False where the attempt was ended meanwhile."""
+        if self._imposed is not None:
+            return False
+        self._task = asyncio.create_task(slots.acquire(), name=f"slot for {self.job.id}")
+        try:
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            if not self._task.cancel():
+                slots.release()
+            raise
+        return not self._task.cancelled()
 
     def _too_late(self) -> Ending | None:
         deadline = self.job.deadline
@@ -73,6 +102,7 @@ class Attempt:
     async def _within(self, limit_s: float) -> Ending:
         deadline = self.job.deadline
         left_s = limit_s
+        timed_out = False
         if deadline is not None:
             left_s = min(limit_s, (deadline - datetime.now(UTC)).total_seconds())
         # Whoever cancels this task cancels the session with it; `end` cancels the session alone.
@@ -83,9 +113,14 @@ class Attempt:
                     async with asyncio.timeout(left_s):
                         await asyncio.wait([self._task])
                 except TimeoutError:
+                    timed_out = True
                     self._task.cancel()
         except ExceptionGroup as failed:
             raise failed.exceptions[0] from failed
         if not self._task.cancelled():
             return self._task.result()
-        return self._imposed or self._too_late() or TimedOut(limit_s)
+        if self._imposed is not None:
+            return self._imposed
+        if timed_out:
+            return self._too_late() or TimedOut(limit_s)
+        return Faulted("the engine cancelled the request by itself")

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 import uuid
 from collections import deque
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _CAPACITY: Final = 10_000
 _TIMEOUT_S: Final = 5.0
+# After events could not be published none are tried for this long.
+_QUIET_S: Final = 2.0
 
 
 class EventStream:
@@ -35,6 +38,7 @@ class EventStream:
         self._waiting: deque[tuple[str, JobEvent]] = deque()
         self._wake = asyncio.Event()
         self._closing = False
+        self._quiet_until = 0.0
 
     def of(self, job: GenerationJob) -> "JobEvents":
         """The events of one run of a job."""
@@ -42,6 +46,9 @@ class EventStream:
 
     def put(self, reply_to: str, message: JobEvent) -> None:
         """Hand an event over. Returns at once."""
+        if time.monotonic() < self._quiet_until:
+            EVENTS_DROPPED.inc()
+            return
         if len(self._waiting) >= self._capacity:
             self._waiting.popleft()
             EVENTS_DROPPED.inc()
@@ -63,18 +70,26 @@ class EventStream:
                 try:
                     async with asyncio.timeout(_TIMEOUT_S):
                         if channel is None or channel.is_closed:
-                            channel = await open_channel(connection, timeout_s=_TIMEOUT_S)
+                            channel = await self._open(connection)
                         await self._publish(channel, *self._next())
                 except (BrokerUnreachable, *CONNECTION_LOST) as error:
                     log.debug("dropping events: %s", error)
                     EVENTS_DROPPED.inc(max(1, len(self._waiting)))
                     self._waiting.clear()
+                    self._quiet_until = time.monotonic() + _QUIET_S
                 except Exception:
                     # Whatever is wrong with one event, jobs go on.
                     log.exception("dropping an event")
                     EVENTS_DROPPED.inc()
             if self._closing:
                 return
+
+    async def _open(self, connection: AbstractRobustConnection) -> aiormq.abc.AbstractChannel:
+        """A channel, if the exchange is there: what is published to a missing one takes the channel
+        with it, and what is on its way then takes the connection."""
+        channel = await open_channel(connection, timeout_s=_TIMEOUT_S)
+        await channel.exchange_declare(self._names.events, passive=True)
+        return channel
 
     def _next(self) -> tuple[str, JobEvent]:
         """The oldest event; deltas of the same job right behind it go along in one message."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from ..producer.subscription import Delivery
-from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode
+from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode, peek
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
 from .endings import Ending, EngineLost, Faulted, Interrupted, Report
 from .engine import Engine
-from .event_stream import EventStream, JobEvents
+from .event_stream import EventStream
 from .registry import Registry
 from .session import GenerationSession
 from .settlement import Identity, Settlement, Verb, bury, plan
@@ -33,6 +33,7 @@ class Intake:
         settler: Settler,
         events: EventStream,
         *,
+        slots: int,
         attempt_timeout_s: float,
         on_engine_lost: Callable[[], None],
     ) -> None:
@@ -41,6 +42,9 @@ class Intake:
         self._who = who
         self._settler = settler
         self._events = events
+        # After a lost connection the broker fills the slots again while the attempts that it took
+        # away still run.
+        self._slots = asyncio.Semaphore(slots)
         self._attempt_timeout_s = attempt_timeout_s
         self._registry = Registry()
         self._on_engine_lost = on_engine_lost
@@ -72,7 +76,9 @@ class Intake:
             metrics.DUPLICATES.inc()
             self._start(self._answer_again(job, delivery), f"answer again {job.id}")
         else:
-            self._start(self._attempt(job, delivery), f"attempt {job.id}")
+            # Entered here and now: the next delivery may be of the same attempt.
+            attempt = self._begin(job, delivery)
+            self._start(self._attempt(attempt), f"attempt {job.id}")
 
     def close(self) -> None:
         """Begin nothing more. What is still delivered waits for `hand_back`: given back at once, it
@@ -104,7 +110,7 @@ class Intake:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _attempt(self, job: GenerationJob, delivery: Delivery) -> None:
+    def _begin(self, job: GenerationJob, delivery: Delivery) -> Attempt:
         events = self._events.of(job)
         session = GenerationSession(
             job,
@@ -113,26 +119,30 @@ class Intake:
             nonce=secrets.token_hex(4),
             release=events.delta if job.stream else None,
         )
-        attempt = Attempt(job, delivery, session)
+        attempt = Attempt(job, delivery, session, events)
         self._registry.begin(attempt)
+        return attempt
+
+    async def _attempt(self, attempt: Attempt) -> None:
         try:
-            with logs.about(job.id, job.attempt), metrics.IN_FLIGHT.track_inprogress():
-                events.emit(Accepted())
+            with logs.about(*attempt.key), metrics.IN_FLIGHT.track_inprogress():
+                attempt.events.emit(Accepted())
                 report = await self._run(attempt)
-                await self._settle(attempt, report, events)
+                await self._settle(attempt, report)
         finally:
             self._registry.end(attempt)
             attempt.over.set()
 
     async def _run(self, attempt: Attempt) -> Report:
         try:
-            return await attempt.run(self._attempt_timeout_s)
+            return await attempt.run(self._attempt_timeout_s, self._slots)
         except Exception as error:
             # A fault of our own. The delivery limit ends it, with the job in the dead letters.
             log.exception("the attempt failed unexpectedly")
             return attempt.report(Faulted(f"{type(error).__name__}: {error}"))
 
-    async def _settle(self, attempt: Attempt, report: Report, events: JobEvents) -> None:
+    async def _settle(self, attempt: Attempt, report: Report) -> None:
+        events = attempt.events
         if isinstance(report.ending, EngineLost):
             # Before anything is settled: the next delivery would fail as fast as it came.
             self.close()
@@ -150,8 +160,10 @@ class Intake:
         _observe(report, settlement)
 
     def _plan(self, attempt: Attempt, report: Report) -> Settlement:
+        # The newest delivery knows best how often the broker has had it back.
+        delivery = max(attempt.deliveries, key=lambda each: each.times_returned)
         try:
-            return plan(self._who, attempt.job, attempt.delivery, report)
+            return plan(self._who, attempt.job, delivery, report)
         except Exception:
             # A fault of our own, and this job's alone.
             log.exception("the attempt can't be settled")
@@ -160,7 +172,8 @@ class Intake:
     async def _bury(self, delivery: Delivery, error: InvalidMessage) -> None:
         log.warning("a message of %s can't be read, it goes to the dead: %s", delivery.queue, error)
         settlement = bury(self._who, delivery, error)
-        await self._settler.settle(settlement, [delivery])
+        with logs.about(peek(delivery.body)[0] or "unreadable", 1):
+            await self._settler.settle(settlement, [delivery])
         metrics.JOBS.labels(outcome="undecodable").inc()
 
     async def _answer_after(self, attempt: Attempt, job: GenerationJob, delivery: Delivery) -> None:
@@ -171,7 +184,8 @@ class Intake:
     async def _answer_again(self, job: GenerationJob, delivery: Delivery) -> None:
         remembered = self._registry.settled((job.id, job.attempt))
         settlement = remembered.again(job.reply_to) if remembered else Settlement((), Verb.NACK)
-        await self._settler.settle(settlement, [delivery])
+        with logs.about(job.id, job.attempt):
+            await self._settler.settle(settlement, [delivery])
 
 
 def _detail(ending: Ending) -> str:

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
+from .orphan_guard import guard
+
 _job: ContextVar[tuple[str, int] | None] = ContextVar("job", default=None)
 
 # Where `for_vllm` says which file the errors go to; a child process inherits it.
@@ -116,6 +118,12 @@ def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
                 del os.environ[name]
 
 
+def engine_formatter(name: str) -> logging.Formatter:
+    """The formatter of vLLM's processes; they must not outlive the worker from here on."""
+    guard()
+    return JsonFormatter() if name == JsonFormatter.__name__ else HumanFormatter()
+
+
 def engine_errors() -> str:
     """What vLLM's processes have logged as errors, with tracebacks; empty if that is unknown."""
     try:
@@ -128,7 +136,8 @@ def _vllm_config(kind: type[logging.Formatter], level: str, errors: Path) -> dic
     return {
         "version": 1,
         "disable_existing_loggers": False,
-        "formatters": {"ours": {"class": f"{kind.__module__}.{kind.__qualname__}"}},
+        # Called in each of its processes when it begins, long before it loads plug-ins.
+        "formatters": {"ours": {"()": f"{__name__}.engine_formatter", "name": kind.__name__}},
         "handlers": {
             "ours": {"class": "logging.StreamHandler", "formatter": "ours"},
             "errors": {

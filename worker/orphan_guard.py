@@ -26,8 +26,10 @@ def is_installed() -> bool:
 def guard() -> None:
     """End this process when the worker that started it is gone. Returns at once."""
     worker = os.environ.get(WORKER_PID, "")
+    name = "orphan guard"
+    if any(thread.name == name for thread in threading.enumerate()):
+        return
     if worker.isdecimal() and int(worker) != os.getpid():
-        name = "orphan guard"
         threading.Thread(
             target=_outlive_no_more, args=(int(worker),), name=name, daemon=True
         ).start()

@@ -52,7 +52,8 @@ class Registry:
 
     def end(self, attempt: Attempt) -> None:
         """An attempt is over."""
-        self._running.pop(attempt.key, None)
+        if self._running.get(attempt.key) is attempt:
+            del self._running[attempt.key]
 
     def _forget(self, key: Key) -> None:
         settlement = self._settled.pop(key, None)

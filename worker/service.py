@@ -5,9 +5,11 @@ import logging
 import os
 import signal
 import time
+from collections.abc import Coroutine
+from contextlib import AsyncExitStack
 from enum import IntEnum
 from functools import partial
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from aio_pika.abc import AbstractRobustConnection
 
@@ -31,6 +33,9 @@ from .status_server import StatusServer
 log = logging.getLogger(__name__)
 
 _HEALTH_S: Final = 5.0
+_HEALTH_TRIES: Final = 3
+_PAUSE_S: Final = 5.0
+T = TypeVar("T")
 _SETTLE_GRACE_S: Final = 5.0
 
 
@@ -95,36 +100,33 @@ class Worker:
             await asyncio.to_thread(status.close)
 
     async def _live(self) -> ExitCode:
-        connection = await self._connect()
-        try:
+        async with AsyncExitStack() as stack:
+            # Before the engine: what can't work must not take minutes to say so. Events are best
+            # effort, and whatever happens to them must not touch the jobs' connection.
+            connections: list[AbstractRobustConnection] = []
+            for connect in (self._connect, partial(self._dial, "events")):
+                connection = await self._unless_stopped(connect())
+                if connection is None:
+                    return ExitCode.OK
+                stack.push_async_callback(broker.close, connection)
+                connections.append(connection)
             engine = self._given_engine or await make_engine(self._config)
-            try:
-                info = await self._open(engine)
-                if info is None:
-                    log.info("stopped before the engine was loaded")
-                else:
-                    await self._work(connection, engine, info)
-            finally:
-                self._trouble = "stopped"
-                await engine.close()
-        finally:
-            await broker.close(connection)
+            stack.push_async_callback(self._close, engine)
+            info = await self._open(engine)
+            if info is None:
+                log.info("stopped before the engine was loaded")
+            else:
+                await self._work(*connections, engine, info)
         log.info("stopped")
         return ExitCode.ENGINE_LOST if self._engine_lost else ExitCode.OK
 
     async def _connect(self) -> AbstractRobustConnection:
-        """Before the engine: what can't work must not take minutes to say so."""
-        config = self._config
-        connection = await broker.connect(
-            config.amqp_url,
-            timeout_s=config.connect_timeout_s,
-            heartbeat_s=config.heartbeat_s,
-            name=f"sluice worker {self._name}",
-        )
+        """The connection for jobs and their outcomes, to a broker that has what is needed."""
+        connection = await self._dial("jobs")
         try:
             version = broker.server_version(connection)
             require_version(version)
-            await require(connection, topology(config.namespace))
+            await require(connection, topology(self._config.namespace))
         except BaseException:
             await broker.close(connection)
             raise
@@ -133,26 +135,52 @@ class Worker:
             log.info("RabbitMQ %s: %s", version, remark)
         return connection
 
+    async def _dial(self, what: str) -> AbstractRobustConnection:
+        config = self._config
+        return await broker.connect(
+            config.amqp_url,
+            timeout_s=config.connect_timeout_s,
+            heartbeat_s=config.heartbeat_s,
+            name=f"sluice worker {self._name} {what}",
+        )
+
     async def _open(self, engine: Engine) -> EngineInfo | None:
         """Open the engine; None if the worker was stopped meanwhile."""
         self._trouble = "loading the engine"
         log.info("loading the engine: %s", self._config.model or self._config.engine)
         began = time.monotonic()
-        opening = asyncio.create_task(engine.open(), name="open engine")
-        stopping = asyncio.create_task(self._stop.wait(), name="wait for stop")
-        try:
-            await asyncio.wait([opening, stopping], return_when=asyncio.FIRST_COMPLETED)
-            if not opening.done():
-                return None
-            info = opening.result()
-        finally:
-            opening.cancel()
-            stopping.cancel()
-        log.info("engine ready after %.1f s", time.monotonic() - began)
+        info = await self._unless_stopped(engine.open())
+        if info is not None:
+            log.info("engine ready after %.1f s", time.monotonic() - began)
         return info
 
+    async def _close(self, engine: Engine) -> None:
+        self._trouble = "stopped"
+        try:
+            await engine.close()
+        except Exception:
+            # The work is done, and how it ended is not changed by this.
+            log.exception("the engine did not close in good order")
+
+    async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """What the work comes to; None where the worker is stopped first."""
+        task = asyncio.create_task(work)
+        stopping = asyncio.create_task(self._stop.wait(), name="wait for stop")
+        try:
+            await asyncio.wait([task, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return task.result() if task.done() else None
+        finally:
+            stopping.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait([task])
+
     async def _work(
-        self, connection: AbstractRobustConnection, engine: Engine, info: EngineInfo
+        self,
+        connection: AbstractRobustConnection,
+        events_connection: AbstractRobustConnection,
+        engine: Engine,
+        info: EngineInfo,
     ) -> None:
         who = Identity(worker=self._name, model=info.model, names=self._names)
         publisher = ConfirmedPublisher(connection)
@@ -167,15 +195,17 @@ class Worker:
                 who,
                 settler,
                 events,
+                slots=slots(self._config),
                 attempt_timeout_s=self._config.attempt_timeout_s,
                 on_engine_lost=self._lose_engine,
             )
-            group.create_task(events.run(connection), name="events")
+            group.create_task(events.run(events_connection), name="events")
             health = group.create_task(self._watch(engine), name="engine health")
             try:
-                await self._consume(connection, intake)
-                log.info("taking jobs: %s", self._config.lanes)
-                self._trouble = None
+                await self._unless_stopped(self._consume(connection, intake))
+                if not self._stop.is_set():
+                    log.info("taking jobs: %s", self._config.lanes)
+                    self._trouble = None
                 await self._stop.wait()
                 self._trouble = "stopping"
                 await self._drain(intake)
@@ -208,13 +238,19 @@ class Worker:
 
     async def _watch(self, engine: Engine) -> None:
         """Stop the worker when its engine is gone: every job would fail, one after the other."""
-        while True:
+        failures = 0
+        while failures < _HEALTH_TRIES:
             try:
-                await engine.health()
+                async with asyncio.timeout(_HEALTH_S):
+                    await engine.health()
+                failures = 0
             except EngineDead:
-                self._lose_engine()
-                return
+                break
+            except Exception:
+                failures += 1
+                log.exception("the engine's health can't be told, try %d", failures)
             await asyncio.sleep(_HEALTH_S)
+        self._lose_engine()
 
     def _lose_engine(self) -> None:
         if not self._engine_lost:
@@ -224,8 +260,11 @@ class Worker:
 
     async def _drain(self, intake: Intake) -> None:
         intake.close()
-        for lane in self._lanes:
-            await lane.pause()
+        try:
+            async with asyncio.timeout(_PAUSE_S):
+                await asyncio.gather(*(lane.pause() for lane in self._lanes))
+        except TimeoutError:
+            log.warning("the broker does not answer; what it delivers meanwhile is left unsettled")
         await intake.hand_back()
         grace_s = 0.0 if self._engine_lost or self._died is not None else self._config.drain_grace_s
         log.info("stopping: up to %g s for what runs", grace_s)
@@ -269,7 +308,7 @@ async def _until_signalled(config: Config) -> int:
             os._exit(ExitCode.INTERRUPTED)
 
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
     try:
         return await running

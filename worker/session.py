@@ -19,6 +19,7 @@ from ..schemas import (
     Timings,
     Usage,
 )
+from ..schemas.errors import tame
 from .endings import Answered, Ending, EngineLost, Faulted, Refused, Report
 from .engine import Engine, EngineDead, EngineError, Segment
 
@@ -65,9 +66,9 @@ class GenerationSession:
         except InvalidMessage as error:
             return Refused(error)
         except EngineDead as error:
-            return EngineLost(str(error))
+            return EngineLost(tame(str(error)))
         except EngineError as error:
-            return Faulted(str(error))
+            return Faulted(tame(str(error)))
         finally:
             self._ended = self._clock()
 
@@ -116,6 +117,8 @@ class GenerationSession:
                     cached = max(cached, piece.cached_tokens)
                     self._accept(piece.token_ids, piece.text)
                     finish = piece.finish_reason
+                    if finish is not None:
+                        break
         finally:
             self._segments.append(
                 SegmentRecord(

@@ -273,6 +273,34 @@ def _short(text: str | None) -> str | None:
     return text[:256] if text is not None else None
 
 
+def reduced(settlement: Settlement, error: InvalidMessage) -> Settlement:
+    """The same ending where a message of it can't be published, being too large, say: told in few
+    words, and the job left whole to the broker's own dead-lettering."""
+    detail = f"the outcome can't be published: {error}"
+    outcome = outcomes.Failed(reason=error.reason, detail=detail)
+    small = [
+        msgspec.structs.replace(
+            each,
+            message=msgspec.structs.replace(
+                each.message, outcome=outcome, text="", lineage=Lineage(), metadata={}
+            )
+            if isinstance(each.message, GenerationResult)
+            else msgspec.structs.replace(
+                each.message,
+                reason=error.reason,
+                detail=detail,
+                job=None,
+                raw_body=None,
+                result=None,
+                evidence={},
+            ),
+        )
+        for each in settlement.publications
+        if not isinstance(each.message, GenerationJob)
+    ]
+    return Settlement(tuple(small), Verb.DISCARD, outcome)
+
+
 def undeliverable(who: Identity, publication: Publication, result: GenerationResult) -> Publication:
     """A result that nobody takes, as a dead letter: the text is not lost with its reader."""
     letter = DeadLetter(

@@ -12,10 +12,10 @@ from typing import Final
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.errors import BrokerError, Unroutable
 from ..producer.subscription import Delivery
-from ..schemas import GenerationResult, encode
+from ..schemas import GenerationResult, InvalidMessage, encode
 from ..schemas.codec import tag_of
 from .metrics import SETTLED
-from .settlement import Identity, Publication, Settlement, Verb, undeliverable
+from .settlement import Identity, Publication, Settlement, Verb, reduced, undeliverable
 
 log = logging.getLogger(__name__)
 
@@ -40,16 +40,29 @@ class Settler:
         False when something could not be published in time: then the deliveries went back to the
         queue. That is the last resort: brokers before 4.3 count it against the job.
         """
-        try:
-            published = await self._publish_all(settlement.publications)
-            verb = settlement.verb if published else Verb.NACK
-        except Exception:
-            # A fault of ours, and this job's alone. The delivery limit ends it in the dead letters.
-            log.exception("the outcome can't be published")
-            published, verb = False, Verb.REJECT
+        published, verb = await self._publish_somehow(settlement)
+        if verb is Verb.REJECT:
+            # An engine that fails for a second should not fail every job it is offered.
+            returned = max((delivery.times_returned for delivery in deliveries), default=0)
+            await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**returned))
         while deliveries:
             await self._say(deliveries.pop(), verb)
         return published
+
+    async def _publish_somehow(self, settlement: Settlement) -> tuple[bool, Verb]:
+        """Whether it was published, and what to say about the delivery."""
+        try:
+            try:
+                published = await self._publish_all(settlement.publications)
+            except InvalidMessage as error:
+                log.warning("the outcome can't be published as it is: %s", error)
+                settlement = reduced(settlement, error)
+                published = await self._publish_all(settlement.publications)
+        except Exception:
+            # A fault of ours, and this job's alone. The delivery limit ends it in the dead letters.
+            log.exception("the outcome can't be published")
+            return False, Verb.REJECT
+        return published, settlement.verb if published else Verb.NACK
 
     async def _publish_all(self, publications: tuple[Publication, ...]) -> bool:
         waiting = deque(publications)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
 from typing import TYPE_CHECKING, Final
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
@@ -21,6 +22,16 @@ class PortTaken(SluiceError):
     """The port for metrics and health can't be had."""
 
 
+class _Server(ThreadingMixIn, WSGIServer):
+    """A thread for each request: a client that dawdles holds up nobody, not even the end."""
+
+    daemon_threads = True
+    block_on_close = False
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that went away, or said nothing, is no news."""
+
+
 class _QuietHandler(WSGIRequestHandler):
     timeout = 10  # seconds: a client that says nothing doesn't hold the thread
 
@@ -36,7 +47,7 @@ class StatusServer:
         self._metrics: WSGIApplication = make_wsgi_app(REGISTRY)
         try:
             self._server = make_server(
-                host, port, self._answer, server_class=WSGIServer, handler_class=_QuietHandler
+                host, port, self._answer, server_class=_Server, handler_class=_QuietHandler
             )
         except OSError as error:
             raise PortTaken(

@@ -44,7 +44,7 @@ def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
     message = SimpleNamespace(
         header=SimpleNamespace(properties=properties),
         routing_key="jobs.interactive",
-        redelivered=False,
+        redelivered=returned > 0,
     )
     return Delivery(body, cast("Any", message), "q")
 

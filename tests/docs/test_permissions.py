@@ -251,7 +251,6 @@ def binding(user: str, binding: Binding) -> Deed:
 
 INTERACTIVE = NAMES.jobs_queue("interactive")
 FORBIDDEN: dict[str, Deed] = {
-    "a worker publishes no jobs": publishing("worker", NAMES.jobs, "jobs.batch"),
     "a worker reads no results": consuming("worker", NAMES.results_queue("default")),
     "a worker reads no dead letters": consuming("worker", NAMES.dead),
     "a worker declares nothing": declaring("worker", Queue(NAMES.dead, {})),

@@ -1,8 +1,9 @@
 """Time limits, and endings imposed from outside."""
 
 import asyncio
+from collections.abc import AsyncGenerator, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from sluicegate.producer.subscription import Delivery
@@ -12,20 +13,31 @@ from sluicegate.worker.endings import (
     Answered,
     Cancelled,
     DeadlinePassed,
+    Faulted,
     Interrupted,
+    Report,
     TimedOut,
 )
-from sluicegate.worker.engine import Segment
+from sluicegate.worker.engine import Piece, Segment
+from sluicegate.worker.event_stream import JobEvents
 from sluicegate.worker.scripted import ScriptedEngine, echo
 from sluicegate.worker.session import GenerationSession
 
 NO_DELIVERY = cast("Delivery", None)
+NO_EVENTS = cast("JobEvents", None)
 
 
 async def attempt_at(job: GenerationJob, engine: ScriptedEngine | None = None) -> Attempt:
     engine = engine or ScriptedEngine(echo, chunk=1, step_s=0.01)
     await engine.open()
-    return Attempt(job, NO_DELIVERY, GenerationSession(job, engine, worker="w", nonce="n"))
+    session = GenerationSession(job, engine, worker="w", nonce="n")
+    return Attempt(job, NO_DELIVERY, session, NO_EVENTS)
+
+
+def run(
+    attempt: Attempt, limit_s: float, slots: asyncio.Semaphore | None = None
+) -> Coroutine[Any, Any, Report]:
+    return attempt.run(limit_s, slots or asyncio.Semaphore(1))
 
 
 LONG = "a text that takes a second or so to come back, letter by letter, from the script" * 2
@@ -33,13 +45,13 @@ LONG = "a text that takes a second or so to come back, letter by letter, from th
 
 async def test_in_time() -> None:
     attempt = await attempt_at(GenerationJob(prompt="hi"))
-    report = await attempt.run(10)
+    report = await run(attempt, 10)
     assert report.ending == Answered("stop")
 
 
 async def test_the_wall_time_ends_it() -> None:
     attempt = await attempt_at(GenerationJob(prompt=LONG))
-    report = await attempt.run(0.05)
+    report = await run(attempt, 0.05)
     assert report.ending == TimedOut(0.05)
     assert LONG.startswith(report.text)
 
@@ -47,7 +59,7 @@ async def test_the_wall_time_ends_it() -> None:
 async def test_a_deadline_that_passes_while_it_runs() -> None:
     deadline = datetime.now(UTC) + timedelta(seconds=0.1)
     attempt = await attempt_at(GenerationJob(prompt=LONG, deadline=deadline))
-    assert (await attempt.run(10)).ending == DeadlinePassed(deadline)
+    assert (await run(attempt, 10)).ending == DeadlinePassed(deadline)
 
 
 async def test_a_deadline_that_has_passed_costs_no_token() -> None:
@@ -61,14 +73,14 @@ async def test_a_deadline_that_has_passed_costs_no_token() -> None:
     attempt = await attempt_at(
         GenerationJob(prompt="hi", deadline=deadline), ScriptedEngine(script)
     )
-    assert (await attempt.run(10)).ending == DeadlinePassed(deadline)
+    assert (await run(attempt, 10)).ending == DeadlinePassed(deadline)
     assert asked == []
 
 
 @pytest.mark.parametrize("ending", [Interrupted("shutting down"), Cancelled()])
 async def test_an_imposed_ending(ending: Interrupted | Cancelled) -> None:
     attempt = await attempt_at(GenerationJob(prompt=LONG))
-    running = asyncio.create_task(attempt.run(10))
+    running = asyncio.create_task(run(attempt, 10))
     await asyncio.sleep(0.03)
     attempt.end(ending)
     attempt.end(Interrupted("too late"))
@@ -78,12 +90,12 @@ async def test_an_imposed_ending(ending: Interrupted | Cancelled) -> None:
 async def test_an_ending_imposed_before_it_starts() -> None:
     attempt = await attempt_at(GenerationJob(prompt=LONG))
     attempt.end(Cancelled())
-    assert (await attempt.run(10)).ending == Cancelled()
+    assert (await run(attempt, 10)).ending == Cancelled()
 
 
 async def test_an_ending_imposed_after_the_end_changes_nothing() -> None:
     attempt = await attempt_at(GenerationJob(prompt="hi"))
-    report = await attempt.run(10)
+    report = await run(attempt, 10)
     attempt.end(Cancelled())
     assert report.ending == Answered("stop")
 
@@ -91,7 +103,7 @@ async def test_an_ending_imposed_after_the_end_changes_nothing() -> None:
 async def test_cancelling_the_attempt_is_no_ending_and_aborts_the_request() -> None:
     engine = ScriptedEngine(echo, chunk=1, step_s=0.01)
     attempt = await attempt_at(GenerationJob(prompt=LONG), engine)
-    running = asyncio.create_task(attempt.run(10))
+    running = asyncio.create_task(run(attempt, 10))
     while not engine.running:
         await asyncio.sleep(0)
     running.cancel()
@@ -106,7 +118,7 @@ async def test_a_bug_comes_out_as_it_is() -> None:
 
     attempt = await attempt_at(GenerationJob(prompt="hi"), ScriptedEngine(script))
     with pytest.raises(ZeroDivisionError):
-        await attempt.run(10)
+        await run(attempt, 10)
 
 
 async def test_time_in_the_queue_is_never_negative() -> None:
@@ -117,3 +129,39 @@ async def test_time_in_the_queue_is_never_negative() -> None:
     assert waited is not None
     assert 60 <= waited < 65
     assert (await attempt_at(GenerationJob(prompt="x"))).queued_s is None
+
+
+async def test_an_attempt_waits_for_a_slot_and_its_time_begins_there() -> None:
+    slots = asyncio.Semaphore(1)
+    first, second = [await attempt_at(GenerationJob(prompt="0123456789")) for _ in range(2)]
+    async with asyncio.TaskGroup() as group:
+        running = [group.create_task(run(each, 0.5, slots)) for each in (first, second)]
+    assert [task.result().ending for task in running] == [Answered("stop"), Answered("stop")]
+    assert not slots.locked()
+
+
+@pytest.mark.parametrize("how", ["ended", "cancelled"])
+async def test_an_attempt_that_ends_while_it_waits_takes_no_slot(how: str) -> None:
+    slots = asyncio.Semaphore(0)
+    attempt = await attempt_at(GenerationJob(prompt="x"))
+    running = asyncio.create_task(run(attempt, 10, slots))
+    await asyncio.sleep(0.01)
+    if how == "ended":
+        attempt.end(Interrupted("shutting down"))
+        assert (await running).ending == Interrupted("shutting down")
+    else:
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+    assert slots.locked()
+
+
+async def test_an_engine_that_cancels_by_itself_is_at_fault() -> None:
+    class Cancelling(ScriptedEngine):
+        async def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:
+            del segment
+            raise asyncio.CancelledError
+            yield Piece(token_ids=(), text="")
+
+    attempt = await attempt_at(GenerationJob(prompt="x"), Cancelling())
+    assert isinstance((await run(attempt, 10)).ending, Faulted)

@@ -76,7 +76,8 @@ def test_what_is_set_for_vllm_stands_and_what_we_set_goes(monkeypatch: pytest.Mo
     monkeypatch.delenv("VLLM_LOGGING_CONFIG_PATH", raising=False)
     with logs.for_vllm("json", "info"):
         config = json.loads(Path(os.environ["VLLM_LOGGING_CONFIG_PATH"]).read_text())
-        assert config["formatters"]["ours"]["class"] == "sluicegate.worker.logs.JsonFormatter"
+        assert config["formatters"]["ours"]["()"] == "sluicegate.worker.logs.engine_formatter"
+        assert isinstance(logs.engine_formatter("JsonFormatter"), logs.JsonFormatter)
         Path(config["handlers"]["errors"]["filename"]).write_text("ValueError: no memory\n")
         assert logs.engine_errors() == "ValueError: no memory\n"
     assert "VLLM_LOGGING_CONFIG_PATH" not in os.environ

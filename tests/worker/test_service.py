@@ -106,6 +106,53 @@ async def test_status_tells_alive_from_ready(
     assert await running.task == ExitCode.OK
 
 
+async def test_clients_that_dawdle_hold_up_neither_health_nor_the_end(
+    start_worker: StartWorker,
+) -> None:
+    running = start_worker()
+    await running.ready()
+    port = running.worker.status_port
+    dawdlers = [socket.create_connection(("127.0.0.1", port)) for _ in range(3)]
+    try:
+        for each in dawdlers:
+            each.send(b"GET /")
+
+        def health() -> bytes:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=5) as answer:
+                return answer.read()
+
+        assert await asyncio.to_thread(health) == b"ok\n"
+        assert await running.stopped() == ExitCode.OK
+    finally:
+        for each in dawdlers:
+            each.close()
+
+
+async def test_stopping_while_the_broker_is_away(
+    killable_broker: PrivateBroker, bare_namespace: str
+) -> None:
+    await apply_namespace(killable_broker.url, bare_namespace)
+
+    class Loading(ScriptedEngine):
+        async def open(self) -> Any:
+            await killable_broker.kill()
+            return await super().open()
+
+    config = Config(
+        amqp_url=killable_broker.url, namespace=bare_namespace, metrics_port=0, engine="scripted"
+    )
+    worker = Worker(config, Loading())
+    running = asyncio.create_task(worker.run())
+    while killable_broker.running:
+        await asyncio.sleep(0.05)
+    await asyncio.sleep(0.5)
+    worker.stop()
+    async with asyncio.timeout(25):
+        await asyncio.wait([running])
+    await killable_broker.start()
+    assert running.result() == ExitCode.OK
+
+
 async def test_draining_finishes_what_runs(
     desk: Desk, start_worker: StartWorker, until: Until
 ) -> None:

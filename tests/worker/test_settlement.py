@@ -12,6 +12,7 @@ from sluicegate.schemas import (
     Failed,
     GenerationJob,
     Reason,
+    Sampling,
     encode,
 )
 from sluicegate.worker.engine import EngineError, Segment
@@ -253,3 +254,68 @@ async def test_retried_jobs_carry_their_history_into_the_result(
     assert result.usage.prompt_tokens == 7 + 5
     assert result.usage.completion_tokens == 11 + 5
     assert encode(result)
+
+
+async def test_two_deliveries_that_come_together_are_one_attempt(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+    for number in range(8):
+        sent = job("twice at once", id=f"twin-{number}")
+        await desk.publish(sent)
+        await desk.publish(sent)
+    start_worker(ScriptedEngine(calls, chunk=1, step_s=0.02))
+    results = {(await desk.result()).job_id for _ in range(8)}
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+    assert len(results) == 8
+    assert len(calls.prompts) == 8
+
+
+async def test_events_that_nobody_can_take_are_in_nobodys_way(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+    await start_worker(ScriptedEngine(calls, chunk=1, step_s=0.005)).ready()
+    channel = await desk.channel()
+    await channel.exchange_delete(desk.names.events)
+    for _ in range(8):
+        await desk.publish(job("a text that is streamed to nobody at all", stream=True))
+    assert all([(await desk.result()).ok for _ in range(8)])
+    assert len(calls.prompts) == 8
+    await channel.exchange_declare(desk.names.events, exchange_type="topic", durable=True)
+
+
+async def test_an_engine_error_of_any_text_is_told(desk: Desk, start_worker: StartWorker) -> None:
+    def script(_segment: Segment, _prompt: str) -> str:
+        raise EngineError("\ud800\x1b[2J" + "x" * 5_000_000)
+
+    start_worker(ScriptedEngine(script))
+    sent = await desk.publish(job())
+    letter = await desk.dead()
+    assert letter.job_id == sent.id
+    assert len(letter.detail) <= 500
+    assert isinstance((await desk.result()).outcome, Failed)
+
+
+async def test_a_result_that_the_broker_finds_too_large_is_told_in_few_words(
+    desk: Desk, start_worker: StartWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sluicegate.producer.confirms import ConfirmedPublisher
+    from sluicegate.schemas import InvalidMessage
+
+    publish = ConfirmedPublisher.publish
+
+    async def picky(self: ConfirmedPublisher, *where: str, **how: Any) -> None:
+        (body,) = (each for each in where if isinstance(each, bytes))
+        if len(body) > 3_000 and how["kind"] != "generation_job":
+            raise InvalidMessage(Reason.TOO_LARGE, "$", "more than max_message_size")
+        await publish(self, *where, **how)
+
+    monkeypatch.setattr(ConfirmedPublisher, "publish", picky)
+    start_worker()
+    sent = await desk.publish(job("x" * 5_000, sampling=Sampling(max_tokens=5_000)))
+    result = await desk.result()
+    assert isinstance(result.outcome, Failed)
+    assert (result.job_id, result.outcome.reason) == (sent.id, Reason.TOO_LARGE)
+    # The job itself is kept whole, by the broker.
+    assert (await desk.take(desk.names.dead)) == encode(sent)
