@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..producer import Producer
 from ..producer.connection import close, connect, open_channel
@@ -83,12 +83,14 @@ def demo_jobs() -> list[DemoJob]:
         max_tokens=64,
         structured_output=StructuredOutput(json_schema=schema),
     )
+    # Left alone it goes on to a hundred.
+    five = structs.replace(_CALM, stop=("\n6.",))
     return [
         ask("question", "What is the capital of France?"),
         ask("question", "Why is the sky blue? Answer in two sentences."),
         DemoJob("conversation", GenerationJob(messages=conversation, sampling=_CALM, stream=True)),
         ask("summary", f"Summarize in one sentence: {_ARTICLE}", profile="summary"),
-        ask("list", "List five fruits, one per line.", lane="batch"),
+        ask("list", "List five fruits, one per line.", five, lane="batch"),
         ask("Chinese", "用中文写一句话介绍北京。"),
         ask("code", "Write a Python function that reverses a string.", profile="code"),
         ask("JSON", "Name a city and its country as JSON.", as_json, profile="data", lane="batch"),

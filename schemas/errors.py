@@ -1,6 +1,8 @@
 """Every error of ours has one root, so that a caller can catch the lot."""
 
+import functools
 import unicodedata
+from collections.abc import Callable
 from typing import Any, Final, Self
 
 from .reasons import Reason
@@ -15,15 +17,27 @@ class SluiceError(Exception):
     Each can be pickled, whatever its constructor takes: they cross process boundaries.
     """
 
-    _made_of: tuple[Any, ...]
+    made_of: tuple[Any, ...] | None = None
 
-    def __new__(cls, *arguments: Any, **_named: Any) -> Self:
-        made = super().__new__(cls, *arguments)
-        made._made_of = arguments
-        return made
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__init__" in vars(cls):
+            cls.__init__ = _remembering(cls.__init__)
 
     def __reduce__(self) -> tuple[type[Self], tuple[Any, ...]]:
-        return type(self), self._made_of
+        return type(self), self.args if self.made_of is None else self.made_of
+
+
+def _remembering(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that keeps what it was given: `args` holds the finished sentence alone."""
+
+    @functools.wraps(init)
+    def remember(self: SluiceError, *arguments: Any) -> None:
+        if self.made_of is None:
+            self.made_of = arguments
+        init(self, *arguments)
+
+    return remember
 
 
 class InvalidMessage(SluiceError, ValueError):

@@ -116,7 +116,8 @@ class Worker:
             if info is None:
                 log.info("stopped before the engine was loaded")
             else:
-                await self._work(*connections, engine, info)
+                jobs, events = connections
+                await self._work(jobs, events, engine, info)
         log.info("stopped")
         return ExitCode.ENGINE_LOST if self._engine_lost else ExitCode.OK
 

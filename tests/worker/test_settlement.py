@@ -305,7 +305,7 @@ async def test_a_result_that_the_broker_finds_too_large_is_told_in_few_words(
 
     publish = ConfirmedPublisher.publish
 
-    async def picky(self: ConfirmedPublisher, *where: str, **how: Any) -> None:
+    async def picky(self: ConfirmedPublisher, *where: Any, **how: Any) -> None:
         (body,) = (each for each in where if isinstance(each, bytes))
         if len(body) > 3_000 and how["kind"] != "generation_job":
             raise InvalidMessage(Reason.TOO_LARGE, "$", "more than max_message_size")
