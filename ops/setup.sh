@@ -196,7 +196,7 @@ torch_report() {
 }
 
 install_packages() {
-    advice="Is the package index within reach (https://pypi.org, or what pip is set up with)?"
+    advice="Is the package index that pip is set up with within reach?"
     advice="$advice Repeating the command goes on where it stopped."
     extras="cpu,checks,test,bench"
     # Two words each, for a function would be one more process between us and what we may end.
