@@ -13,6 +13,7 @@ import msgspec
 from aio_pika.abc import AbstractRobustConnection
 from pamqp.commands import Basic
 
+from ..producer.confirms import APP_ID
 from ..producer.connection import CONNECTION_LOST, open_channel
 from ..producer.errors import BrokerUnreachable
 from ..schemas import CONTENT_TYPE, Delta, GenerationJob, JobEvent, Names, encode
@@ -117,7 +118,7 @@ class EventStream:
                 message_type=tag_of(JobEvent),
                 message_id=uuid.uuid4().hex,
                 correlation_id=message.job_id,
-                app_id="sluicegate",
+                app_id=APP_ID,
             ),
         )
 
