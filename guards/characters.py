@@ -82,6 +82,19 @@ class CharacterGate:
             while seen and seen[-1][0] >= n_tokens:
                 seen.pop()
 
+    def suspected(self) -> int | None:
+        """The first token with a suspect character that counts with the next one to come."""
+        window, pieces = self._rules.window, self._tail.pieces
+        places = [
+            position
+            for flaw, seen in self._seen.items()
+            for position, _ in seen[-self._limits[flaw] :]
+            if len(pieces) - position <= window
+            and sum(map(len, pieces[position:])) <= window
+            and self._limits[flaw]
+        ]
+        return min(places, default=None)
+
     def _judge_suspects(self, step: Step) -> Finding | None:
         finding: Finding | None = None
         for found in self._suspect.finditer(step.text):

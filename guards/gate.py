@@ -9,12 +9,14 @@ from .finding import Finding
 
 class Step(Struct, frozen=True, gc=False):
     """One accepted token. `text` is what it added to the text: nothing while a character is still
-    incomplete. `position` counts tokens, `offset` characters, both from 0."""
+    incomplete. `position` counts tokens, `offset` characters, both from 0. `logprob` is the token's
+    under the model, where the engine was asked for it."""
 
     token_id: int
     text: str
     position: int
     offset: int
+    logprob: float | None = None
 
 
 class Gate(Protocol):

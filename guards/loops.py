@@ -21,6 +21,8 @@ from .gate import Step
 # Contexts to look up, in tokens. Rolling hashes, so their length is free.
 _LONG: Final = 16
 _SHORT: Final = 4
+# From here on a repetition may become a loop: shorter ones are phrases.
+_SUSPICIOUS: Final = 16
 _BASE: Final = 1_000_003
 _MODULUS: Final = (1 << 61) - 1
 _LONG_POWER: Final = pow(_BASE, _LONG, _MODULUS)
@@ -118,6 +120,13 @@ class LoopGate:
             self._ids.pop()
             self._offsets.pop()
             self._hashes.pop()
+
+    def suspected(self) -> int | None:
+        """Where the first copy begins of what is coming round again, be it a loop or not. It is
+        followed once 16 tokens came again."""
+        if self._matched < _SUSPICIOUS:
+            return None
+        return len(self._ids) - self._matched - self._period
 
     def _judge(self, step: Step) -> Finding | None:
         covered = self._matched + self._period

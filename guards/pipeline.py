@@ -1,19 +1,34 @@
 """All gates of a profile as one gate."""
 
 from collections.abc import Container, Sequence
+from typing import Protocol, runtime_checkable
 
 from .characters import CharacterGate, CharacterRules
-from .finding import Finding
+from .coherence import CoherenceGate, CoherenceRules
+from .finding import Finding, Level
 from .gate import Gate, Step
+from .kenlm_score import load_scorer
 from .loops import LoopGate, LoopRule
 from .markers import MarkerGate
+from .ngrams import built_in
+from .novelty import NoveltyGate
 from .profiles import Profile
 from .runs import RunGate, RunRules
 from .tokens import TokenGate
 
 
+@runtime_checkable
+class Follower(Protocol):
+    """A gate that knows of a possible fault before it trips."""
+
+    def suspected(self) -> int | None:
+        """The position of the first token of what it follows, or None. O(1)."""
+        ...
+
+
 class Pipeline:
-    """Feeds every gate, the cheap ones first, and gives the first finding of a step.
+    """Feeds every gate, the cheap ones first, and gives the finding of a step: the first one, but a
+    certain fault (levels 1 to 3) before a likely one.
 
     Every gate sees every step, also behind one that trips: a gate that was left out would have
     forgotten that step when the others go back over it.
@@ -24,6 +39,7 @@ class Pipeline:
     def __init__(self, gates: Sequence[Gate]) -> None:
         self._gates = tuple(gates)
         self._feeds = tuple(gate.feed for gate in self._gates)
+        self._followers = tuple(gate for gate in self._gates if isinstance(gate, Follower))
 
     def __repr__(self) -> str:
         return f"<Pipeline {' '.join(gate.name for gate in self._gates)}>"
@@ -33,7 +49,9 @@ class Pipeline:
         first: Finding | None = None
         for feed in self._feeds:
             finding = feed(step)
-            if first is None:
+            if finding is not None and (
+                first is None or finding.level < Level.COHERENCE <= first.level
+            ):
                 first = finding
         return first
 
@@ -42,12 +60,30 @@ class Pipeline:
         for gate in self._gates:
             gate.truncate(n_tokens)
 
+    def suspected(self) -> int | None:
+        """The first position that some gate follows as a possible fault and may yet complain about,
+        or None. A client that is sent no more than what stands before it is spared the fault."""
+        places = (follower.suspected() for follower in self._followers)
+        return min((place for place in places if place is not None), default=None)
+
 
 def streaming_gates(
-    profile: Profile, *, vocabulary_size: int, denied: Container[int] = frozenset()
+    profile: Profile,
+    *,
+    vocabulary_size: int,
+    denied: Container[int] = frozenset(),
+    structured: bool = False,
 ) -> Pipeline:
-    """The gates on tokens and text that a profile asks for, fresh."""
+    """The gates on tokens and text that a profile asks for, fresh. Of `structured` output, which a
+    grammar constrains, only the ids are judged, unless the profile says otherwise."""
     gates: list[Gate] = [TokenGate(vocabulary_size, denied, profile.silent_tokens)]
+    if not structured or profile.structured_text_gates:
+        gates += _text_gates(profile)
+    return Pipeline(gates)
+
+
+def _text_gates(profile: Profile) -> list[Gate]:
+    gates: list[Gate] = []
     if characters := _characters(profile):
         gates.append(CharacterGate(characters))
     if profile.character_run or profile.line_run or profile.space_run or profile.word_run:
@@ -65,7 +101,27 @@ def streaming_gates(
         gates.append(MarkerGate(profile.marker_run))
     if loops := _loops(profile):
         gates.append(LoopGate(loops))
-    return Pipeline(gates)
+    return gates + _coherence(profile)
+
+
+def _coherence(profile: Profile) -> list[Gate]:
+    gates: list[Gate] = []
+    asked = profile.coherence_model and profile.coherence_score_threshold < 0
+    score = load_scorer(profile.coherence_model) if asked else None
+    if profile.incoherence or profile.script_breaks or score:
+        rules = CoherenceRules(
+            window=profile.coherence_window,
+            every=profile.coherence_every,
+            incoherence=profile.incoherence,
+            script_breaks=profile.script_breaks,
+            least_score=profile.coherence_score_threshold,
+        )
+        gates.append(CoherenceGate(rules, built_in(), score))
+    if profile.min_novelty:
+        gates.append(
+            NoveltyGate(profile.novelty_window, profile.min_novelty, profile.coherence_every)
+        )
+    return gates
 
 
 def _characters(profile: Profile) -> CharacterRules | None:

@@ -10,6 +10,8 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
+from .engine_gates import EngineGates
+
 _BASE: Final = "base"
 
 
@@ -20,6 +22,15 @@ class BadProfile(ValueError):
 class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The thresholds of every gate; `profiles.toml` says what each one means."""
 
+    logits_max_prob_threshold: float
+    valid_token_count_threshold: int
+    low_confidence_edge: int
+    low_confidence_middle: int
+    few_candidates_edge: int
+    few_candidates_middle: int
+    logits_edge_tokens: int
+    confidence_window: int
+    min_confidence: float
     silent_tokens: int
     character_window: int
     control_characters: int
@@ -42,12 +53,68 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     long_loop_period: int
     long_loop_copies: int
     long_loop_tokens: int
+    coherence_window: int
+    coherence_every: int
+    coherence_findings: int
+    coherence_span: int
+    incoherence: float
+    script_breaks: int
+    coherence_model: str
+    coherence_score_threshold: float
+    novelty_window: int
+    min_novelty: float
+    min_length: int
+    max_repetition_ratio: float
+    structured_text_gates: int
+    hold_back_tokens: int
+    checkpoint_interval: int
+    max_rollbacks: int
+    max_wasted_tokens: int
+    max_rollback_seconds: float
+
+    def engine_gates(self, position: int = 0, max_tokens: int = 0) -> EngineGates:
+        """What a request asks of the plug-in in the engine, for a segment that begins behind
+        `position` accepted tokens of a text of at most `max_tokens` (0: not known)."""
+        return EngineGates(
+            max_probability=self.logits_max_prob_threshold,
+            low_confidence_edge=self.low_confidence_edge,
+            low_confidence_middle=self.low_confidence_middle,
+            min_candidates=self.valid_token_count_threshold,
+            few_candidates_edge=self.few_candidates_edge,
+            few_candidates_middle=self.few_candidates_middle,
+            edge=self.logits_edge_tokens,
+            confidence_window=self.confidence_window,
+            min_confidence=self.min_confidence,
+            position=position,
+            max_tokens=max_tokens,
+        )
 
 
-# Where 0 would not mean "off" but nonsense.
-_AT_LEAST_ONE: Final = ("character_window", "mojibake_window", "loop_period", "long_loop_period")
 # Gates look back so far, or find so many; beyond this, time and memory are no longer small.
 _AT_MOST: Final = 100_000
+# Where 0 would not mean "off" but nonsense.
+_POSITIVE: Final = (1, _AT_MOST)
+_SHARE: Final = (0, 1)
+_RANGES: Final[dict[str, tuple[float, float]]] = {
+    "character_window": _POSITIVE,
+    "mojibake_window": _POSITIVE,
+    "loop_period": _POSITIVE,
+    "long_loop_period": _POSITIVE,
+    "coherence_window": (50, 2_000),
+    "coherence_every": _POSITIVE,
+    "coherence_findings": _POSITIVE,
+    "coherence_span": _POSITIVE,
+    "logits_max_prob_threshold": _SHARE,
+    "min_confidence": (-100, 0),
+    "incoherence": (0, 100),
+    "coherence_score_threshold": (-100, 0),
+    "min_novelty": _SHARE,
+    "max_repetition_ratio": _SHARE,
+    "structured_text_gates": _SHARE,
+    "max_wasted_tokens": (0, 10_000_000),
+}
+# A file of the worker's: not for a job to name.
+_DEPLOYMENT_ONLY: Final = ("coherence_model",)
 
 
 def profile(
@@ -70,6 +137,9 @@ def profile(
         fields |= own[table]
         fields |= tables.get(table, {})
     said = overrides or {}
+    for key in _DEPLOYMENT_ONLY:
+        if key in said:
+            raise BadProfile(f"{key}: a deployment sets it, not a job")
     _check(said, "")
     fields |= said
     return msgspec.convert(fields, Profile)
@@ -101,17 +171,20 @@ def _own_tables() -> dict[str, dict[str, Any]]:
 
 
 def _check(values: Mapping[str, Any], where: str) -> None:
+    kinds = Profile.__annotations__
     for key, value in values.items():
         _known(key, Profile.__struct_fields__, "threshold", where)
-        if isinstance(_own_tables()[_BASE][key], str):
+        kind = kinds[key]
+        if kind is str:
             if not isinstance(value, str):
                 raise BadProfile(f"{where}{key}: must be text, not {value!r}")
             continue
-        least = 1 if key in _AT_LEAST_ONE else 0
-        if not isinstance(value, int) or isinstance(value, bool):
-            raise BadProfile(f"{where}{key}: must be a whole number, not {value!r}")
-        if not least <= value <= _AT_MOST:
-            raise BadProfile(f"{where}{key}: must be from {least} to {_AT_MOST}, not {value}")
+        least, most = _RANGES.get(key, (0, _AT_MOST))
+        if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):
+            number = "a number" if kind is float else "a whole number"
+            raise BadProfile(f"{where}{key}: must be {number}, not {value!r}")
+        if not least <= value <= most:
+            raise BadProfile(f"{where}{key}: must be from {least} to {most}, not {value}")
 
 
 def _known(key: str, names: Any, kind: str, where: str = "") -> None:

@@ -16,6 +16,8 @@ from .gate import Step
 # Rules, table borders, fill-in blanks, progress bars, redaction bars.
 _LINES: Final = regex.compile(r"[-=_~*#.·+/\\|\p{Pd}\u2500-\u259F…。・]")
 _WORD_LETTERS: Final = 3
+# From here on a run may become one too many, in characters or copies of a word.
+_SUSPICIOUS: Final = 16
 
 
 class RunRules(Struct, frozen=True, kw_only=True):
@@ -34,11 +36,12 @@ class _Run(Struct, frozen=True, gc=False):
     character: str
     position: int
     offset: int
+    end: int
     word: int
     copies: int
 
 
-_NOTHING: Final = _Run("", 0, 0, -1, 0)
+_NOTHING: Final = _Run("", 0, 0, 0, -1, 0)
 
 
 class RunGate:
@@ -66,20 +69,28 @@ class RunGate:
         copies = before.copies + 1 if step.token_id == before.word else 1
         if not text:
             self._runs.append(
-                _Run(before.character, before.position, before.offset, step.token_id, copies)
+                _Run(
+                    before.character,
+                    before.position,
+                    before.offset,
+                    before.end,
+                    step.token_id,
+                    copies,
+                )
             )
             return None
         last = text[-1]
+        end = step.offset + len(text)
         found: Finding | None = None
         if last == before.character and len(text) == text.count(last):
-            run = _Run(last, before.position, before.offset, step.token_id, copies)
+            run = _Run(last, before.position, before.offset, end, step.token_id, copies)
         else:
             start = step.offset + len(text.rstrip(last))
-            run = _Run(last, step.position, start, step.token_id, copies)
+            run = _Run(last, step.position, start, end, step.token_id, copies)
             if self._least:
                 found = self._judge_rest(step, before)
         self._runs.append(run)
-        length = step.offset + len(text) - run.offset
+        length = end - run.offset
         if found is None and self._least and length >= self._least:
             found = self._judge(step, run.character, run.position, run.offset, length)
         if found is None and 0 < self._rules.words <= copies:
@@ -90,6 +101,18 @@ class RunGate:
         """Forget every step from position `n_tokens` on."""
         del self._runs[n_tokens:]
         del self._offsets[n_tokens:]
+
+    def suspected(self) -> int | None:
+        """Where a run of 16 and more begins that may become too long."""
+        if not self._runs:
+            return None
+        run, rules = self._runs[-1], self._rules
+        places: list[int] = []
+        if rules.words and run.copies >= _SUSPICIOUS:
+            places.append(len(self._runs) - run.copies)
+        if self._limit(run.character) and run.end - run.offset >= _SUSPICIOUS:
+            places.append(run.position)
+        return min(places, default=None)
 
     def _judge_rest(self, step: Step, before: _Run) -> Finding | None:
         """A run that this step ends, and those it holds whole."""
@@ -111,13 +134,7 @@ class RunGate:
     def _judge(
         self, step: Step, character: str, position: int, offset: int, length: int
     ) -> Finding | None:
-        rules = self._rules
-        if character.isspace() and character not in "\r\n":
-            limit = rules.spaces
-        elif _LINES.match(character):
-            limit = rules.lines
-        else:
-            limit = rules.characters
+        limit = self._limit(character)
         if not 0 < limit <= length:
             return None
         return Finding(
@@ -130,6 +147,11 @@ class RunGate:
             threshold=limit,
             detail=f"U+{ord(character):04X}",
         )
+
+    def _limit(self, character: str) -> int:
+        if character.isspace() and character not in "\r\n":
+            return self._rules.spaces
+        return self._rules.lines if _LINES.match(character) else self._rules.characters
 
     def _judge_word(self, step: Step, copies: int) -> Finding | None:
         text = step.text.strip()

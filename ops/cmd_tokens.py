@@ -38,7 +38,7 @@ def command(model: str | None, as_json: bool) -> None:
       sluice tokens
       sluice tokens Qwen/Qwen3-0.6B --json | jq '.denied | length'
     """
-    from .tokenizer import load_tokenizer  # noqa: PLC0415  what `--help` doesn't need
+    from ..worker.model_tokenizer import load_tokenizer  # noqa: PLC0415  what `--help` doesn't need
 
     loaded = load_tokenizer(resolve_model(model))
     denied = loaded.denied()

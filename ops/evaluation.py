@@ -4,23 +4,24 @@ import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from statistics import median
+from statistics import median, quantiles
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from ..guards.finding import Finding
-from ..guards.gate import Step
-from ..guards.pipeline import Pipeline
-from ..guards.profiles import profile_names
+from ..guards.gate import Gate, Step
+from ..guards.output import judge_output
+from ..guards.profiles import Profile, profile_names
 
 _Z95: Final = 1.959963984540054
 
 
 class Labelled(Struct, frozen=True, kw_only=True):
     """One line of a file to evaluate. `token_ids`, where they are known, are streamed in place of
-    the text's own: a special token has no text."""
+    the text's own: a special token has no text. `onset`, where it is known, is the character that
+    the fault begins with."""
 
     id: str | int
     text: str
@@ -29,20 +30,35 @@ class Labelled(Struct, frozen=True, kw_only=True):
     profile: str | None = None
     prompt: str | None = None
     token_ids: list[int] | None = None
+    onset: int | None = None
 
 
 class Judged(NamedTuple):
-    """What the gates said about a text: the first finding, the text up to there, and the cost."""
+    """What the gates said about a text: the first finding that would be acted on, the text up to
+    there, and the cost. `delay` is how far behind the onset of the fault that was, in characters
+    and in tokens; None where the onset is not known."""
 
     line: Labelled
     finding: Finding | None
     text: str
     tokens: int
     seconds: float
+    delay: tuple[int, int] | None = None
+
+    @property
+    def early(self) -> bool:
+        """Whether a bad text was stopped while it was still good: by luck, not by judgement."""
+        return self.line.label == "bad" and self.delay is not None and self.delay[1] <= 0
+
+    @property
+    def found(self) -> bool:
+        """Whether a fault was found that was there."""
+        return self.line.label == "bad" and self.finding is not None and not self.early
 
     @property
     def wrong(self) -> bool:
-        return (self.finding is not None) == (self.line.label == "good")
+        """Whether a good text was touched or a fault missed."""
+        return not self.found if self.line.label == "bad" else self.finding is not None
 
 
 def parse(lines: Iterable[bytes]) -> tuple[list[Labelled], list[str]]:
@@ -69,19 +85,41 @@ def parse(lines: Iterable[bytes]) -> tuple[list[Labelled], list[str]]:
     return texts, problems
 
 
-def judge(line: Labelled, steps: Iterable[Step], gates: Pipeline) -> Judged:
-    """Stream one text through fresh gates, up to the first finding."""
+def judge(line: Labelled, steps: Iterable[Step], gates: Gate, thresholds: Profile) -> Judged:
+    """Stream one text through fresh gates, up to the first finding that would be acted on. A text
+    that none of them stops is judged as a whole, as one that ended by itself."""
     seen: list[str] = []
+    waiting = coming = 0  # tokens since the last text, and those seen when the onset came
     seconds = 0.0
     finding = None
     for step in steps:
         seen.append(step.text)
+        if line.onset is not None and step.offset + len(step.text) <= line.onset:
+            # A token without text belongs to the fault if no good text comes after it.
+            if step.text or step.offset < line.onset:
+                coming = len(seen)
+        waiting = 0 if step.text else waiting + 1
         began = time.perf_counter()
         finding = gates.feed(step)
         seconds += time.perf_counter() - began
         if finding is not None:
             break
-    return Judged(line, finding, "".join(seen), len(seen), seconds)
+    text = "".join(seen)
+    if finding is None:
+        began = time.perf_counter()
+        finding = judge_output(
+            thresholds,
+            text,
+            tokens=len(seen),
+            pending=waiting,
+            finish_reason="stop",
+            structured=False,
+        )
+        seconds += time.perf_counter() - began
+    delay = None
+    if finding is not None and line.onset is not None:
+        delay = (len(text) - line.onset, len(seen) - coming)
+    return Judged(line, finding, text, len(seen), seconds, delay)
 
 
 def wilson(hits: int, of: int) -> tuple[float, float] | None:
@@ -116,7 +154,9 @@ def _rates(judged: list[Judged]) -> dict[str, Any]:
     good = [one for one in judged if one.line.label == "good"]
     bad = [one for one in judged if one.line.label == "bad"]
     alarms = sum(one.finding is not None for one in good)
-    found = [one.finding for one in bad if one.finding is not None]
+    found = [one for one in bad if one.found]
+    findings = [one.finding for one in found if one.finding is not None]
+    delays = [one.delay for one in found if one.delay is not None]
     return {
         "n_good": len(good),
         "n_bad": len(bad),
@@ -126,11 +166,29 @@ def _rates(judged: list[Judged]) -> dict[str, Any]:
         "found": len(found),
         "recall": len(found) / len(bad) if bad else None,
         "recall_interval": wilson(len(found), len(bad)),
-        # Where the faults began, and by where they were found, in characters.
-        "median_onset": median(one.chars[0] for one in found) if found else None,
-        "median_found_at": median(one.chars[1] for one in found) if found else None,
-        "found_by": dict(Counter(f"{one.gate}: {one.flaw.value}" for one in found).most_common()),
+        # Stopped before the fault began: no find.
+        "early": sum(one.early for one in bad),
+        # By the gates: where the faults begin, and by where they are seen, in characters.
+        "median_onset": median(one.chars[0] for one in findings) if findings else None,
+        "median_found_at": median(len(one.text) for one in found) if found else None,
+        # Against the onset that the file gives.
+        "median_delay_chars": median(chars for chars, _ in delays) if delays else None,
+        "median_delay_tokens": median(tokens for _, tokens in delays) if delays else None,
+        "delay_tokens_90": _ninth([tokens for _, tokens in delays]),
+        "found_by": _by_gate(findings),
+        "false_positives_by": _by_gate(one.finding for one in good if one.finding is not None),
     }
+
+
+def _ninth(values: list[int]) -> float | None:
+    """What nine of ten are not above."""
+    if len(values) < 2:
+        return values[0] if values else None
+    return quantiles(values, n=10, method="inclusive")[8]
+
+
+def _by_gate(findings: Iterable[Finding]) -> dict[str, int]:
+    return dict(Counter(f"{one.gate}: {one.flaw.value}" for one in findings).most_common())
 
 
 def mistakes(judged: Iterable[Judged]) -> Iterator[dict[str, Any]]:
@@ -143,12 +201,18 @@ def mistakes(judged: Iterable[Judged]) -> Iterator[dict[str, Any]]:
             "id": one.line.id,
             "label": one.line.label,
             "class": one.line.kind,
-            "mistake": "miss" if finding is None else "false alarm",
+            "mistake": _mistake(one),
             "flaw": finding.flaw.value if finding else None,
             "chars": finding.chars if finding else None,
             "detail": finding.detail if finding else None,
             "text": marked(one.text, finding.chars if finding else None),
         }
+
+
+def _mistake(one: Judged) -> str:
+    if one.line.label == "good":
+        return "false alarm"
+    return "too early" if one.early else "miss"
 
 
 def marked(text: str, span: tuple[int, int] | None, around: int = 60) -> str:
@@ -174,10 +238,10 @@ def _line(text: str) -> str:
 
 def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Iterator[str]:
     """The result as lines for a person."""
-    rows = [("CLASS", "GOOD", "FALSE", "BAD", "FOUND", "RECALL", "FOUND AT", "BY")]
+    rows = [("CLASS", "GOOD", "FALSE", "BAD", "FOUND", "RECALL", "FOUND AT", "AFTER ONSET", "BY")]
     for kind, of in [*result["by_class"].items(), ("all", result)]:
         by = ", ".join(f"{gate} {count}" for gate, count in of["found_by"].items())
-        at = of["median_found_at"]
+        alarms = ", ".join(f"{gate} {count}" for gate, count in of["false_positives_by"].items())
         rows.append(
             (
                 kind,
@@ -186,8 +250,9 @@ def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Ite
                 str(of["n_bad"]),
                 str(of["found"]),
                 _percent(of["recall"]),
-                "-" if at is None else f"{at:.0f}",
-                by or "-",
+                _whole(of["median_found_at"]),
+                _after(of),
+                by or (f"false: {alarms}" if alarms else "-"),
             )
         )
     yield from table(rows)
@@ -199,6 +264,17 @@ def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Ite
     cost = speed["microseconds_per_token"]
     shown = "-" if cost is None else f"{cost:.1f}"
     yield f"speed                {shown} µs a token over {speed['tokens']} tokens"
+
+
+def _after(of: dict[str, Any]) -> str:
+    """How far behind the onset, by the median."""
+    if of["median_delay_chars"] is None:
+        return "-"
+    return f"{_whole(of['median_delay_chars'])} ch, {_whole(of['median_delay_tokens'])} tok"
+
+
+def _whole(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0f}"
 
 
 def _percent(rate: float | None) -> str:

@@ -9,6 +9,7 @@ from ..producer.errors import AccessRefused, BrokerUnreachable, TopologyMissing
 from ..producer.versions import WrongBroker
 from ..schemas.errors import InvalidMessage, SluiceError
 from ..worker.config import ConfigError
+from ..worker.engine import EngineUnavailable
 from . import console
 from .broker_program import BrokerNotInstalled
 from .embedded_model import ModelUnavailable
@@ -21,6 +22,7 @@ NO_START = (
     BrokerFailed,
     BrokerNotInstalled,
     BrokerUnreachable,
+    EngineUnavailable,
     ModelUnavailable,
     TopologyMissing,
     WorkerFailed,

@@ -5,9 +5,10 @@ from .control import CancelJob
 from .dead_letters import DeadLetter, Origin
 from .errors import InvalidMessage, SluiceError
 from .events import Accepted, Delta, Finished, Interrupted, JobEvent
+from .flaws import Flaw, Level
 from .ids import content_id, new_id
 from .jobs import ChatMessage, GenerationJob, Lane
-from .lineage import AttemptRecord, FinishReason, Lineage, SegmentRecord
+from .lineage import AttemptRecord, FinishReason, Lineage, SegmentRecord, TripRecord
 from .reasons import Reason
 from .results import (
     Cancelled,
@@ -39,12 +40,14 @@ __all__ = [
     "Failed",
     "FinishReason",
     "Finished",
+    "Flaw",
     "GenerationJob",
     "GenerationResult",
     "Interrupted",
     "InvalidMessage",
     "JobEvent",
     "Lane",
+    "Level",
     "Lineage",
     "Message",
     "Names",
@@ -58,6 +61,7 @@ __all__ = [
     "StructuredOutput",
     "Timings",
     "Topology",
+    "TripRecord",
     "Usage",
     "content_id",
     "decode",

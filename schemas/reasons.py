@@ -24,5 +24,7 @@ class Reason(StrEnum):
     CANCELLED = "cancelled"
     ATTEMPT_TIMEOUT = "attempt_timeout"
     ENGINE_FAULT = "engine_fault"
+    # The gates found what going back could not mend.
+    GATE_TRIPPED = "gate_tripped"
     # The outcome found no one to take it.
     RESULT_UNROUTABLE = "result_unroutable"

@@ -63,6 +63,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         dict[str, Any], _is("further vLLM engine arguments, by their names in vLLM")
     ] = {}
 
+    # Gates
+    gates_file: Annotated[
+        str, _is("TOML file with thresholds of your own, by profile; empty: none")
+    ] = ""
+    policy_file: Annotated[str, _is("TOML file with your own answers to findings; empty: none")] = (
+        ""
+    )
+
     # Watching
     metrics_host: Annotated[str, _is("address of /metrics, /healthz, /readyz")] = "127.0.0.1"
     metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464

@@ -41,6 +41,13 @@ class Faulted(Struct, frozen=True):
     detail: str
 
 
+class GaveUp(Struct, frozen=True):
+    """The gates found what no rollback mended. `engine_fault`: it looks like the engine's doing."""
+
+    detail: str
+    engine_fault: bool = False
+
+
 class EngineLost(Struct, frozen=True):
     """The engine is gone, and with it every attempt on it."""
 
@@ -54,7 +61,15 @@ class Interrupted(Struct, frozen=True):
 
 
 Ending = (
-    Answered | Refused | DeadlinePassed | TimedOut | Cancelled | Faulted | EngineLost | Interrupted
+    Answered
+    | Refused
+    | DeadlinePassed
+    | TimedOut
+    | Cancelled
+    | GaveUp
+    | Faulted
+    | EngineLost
+    | Interrupted
 )
 
 

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
+from ..guards.engine_gates import EngineGates
 from ..schemas import FinishReason, GenerationJob, Sampling, SluiceError
 
 
@@ -21,33 +22,66 @@ class EngineUnavailable(EngineError):
 
 
 class EngineInfo(Struct, frozen=True, kw_only=True):
-    """What an open engine can do. Lengths are in tokens."""
+    """What an open engine can do. Lengths are in tokens.
+
+    `vocabulary_size` counts the ids that the tokenizer knows; `denied` are those that are never
+    legal output; `sentinels` is what the plug-in in the engine speaks with: empty where none runs.
+    """
 
     model: str
     max_model_len: int
+    vocabulary_size: int
+    denied: frozenset[int] = frozenset()
+    sentinels: tuple[int, ...] = ()
 
 
 class Segment(Struct, frozen=True, kw_only=True):
-    """One request: continue these tokens. The seed here rules, not the one in `sampling`."""
+    """One request: continue these tokens.
+
+    The last `carried` tokens of the prompt were generated before, in earlier segments; the text of
+    the whole is as if it had been generated in one go: the engine sees to it that penalties and bad
+    words reach over the seam. Of `sampling`, `max_tokens` and `min_tokens` are what is left to this
+    segment, `stop` is not the engine's business, and the seed is the one here. `fresh_cache`: the
+    prefix cache must not be read. `gates` go to the plug-in, where there is one.
+    """
 
     request_id: str
     prompt_token_ids: tuple[int, ...]
     sampling: Sampling
     seed: int
+    carried: int = 0
+    gates: EngineGates | None = None
+    fresh_cache: bool = False
 
 
 class Piece(Struct, frozen=True, kw_only=True):
-    """What one or more engine steps brought. `text` may lag behind the tokens: half a character
-    and what could be the start of a stop string are held back."""
+    """What one or more engine steps brought.
+
+    With `finish_reason` "stop" the last token ended the text and is no part of it: an end-of-text
+    id, or a sentinel. `logprobs` are the tokens' own, where no plug-in watches: empty elsewhere.
+    """
 
     token_ids: tuple[int, ...]
-    text: str
     cached_tokens: int = 0
     finish_reason: FinishReason | None = None
+    logprobs: tuple[float, ...] = ()
+
+
+class Detokenizer(Protocol):
+    """Turns a stream of ids into a stream of text, half characters held back."""
+
+    def step(self, token_id: int) -> str:
+        """The text that this id makes whole; none for a special token."""
+        ...
 
 
 class Engine(Protocol):
     """Generates tokens. Opened once, streams many segments at a time, closed once."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """What the open engine can do. Raises EngineDead before `open`."""
+        ...
 
     async def open(self) -> EngineInfo:
         """Load everything. Raises EngineUnavailable with what to do about it."""
@@ -55,6 +89,14 @@ class Engine(Protocol):
 
     async def prompt_token_ids(self, job: GenerationJob) -> tuple[int, ...]:
         """The prompt in the model's tokens, through its chat template. Raises InvalidMessage."""
+        ...
+
+    def detokenizer(self, prompt_token_ids: tuple[int, ...]) -> Detokenizer:
+        """A fresh detokenizer for a text that follows this prompt."""
+        ...
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """A few words of ours in the model's tokens."""
         ...
 
     def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:

@@ -11,9 +11,10 @@ from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode,
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
-from .endings import Ending, EngineLost, Faulted, Interrupted, Report
+from .endings import Ending, EngineLost, Faulted, GaveUp, Interrupted, Report
 from .engine import Engine
 from .event_stream import EventStream
+from .gating import Gating
 from .registry import Registry
 from .session import GenerationSession
 from .settlement import Identity, Settlement, Verb, bury, plan
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 class Intake:
     """Owns every attempt of this worker, each in a task of the group it is given."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - its parts, each from another maker
         self,
         group: asyncio.TaskGroup,
         engine: Engine,
@@ -35,6 +36,7 @@ class Intake:
         *,
         slots: int,
         attempt_timeout_s: float,
+        gating: Gating,
         on_engine_lost: Callable[[], None],
     ) -> None:
         self._group = group
@@ -46,6 +48,7 @@ class Intake:
         # away still run.
         self._slots = asyncio.Semaphore(slots)
         self._attempt_timeout_s = attempt_timeout_s
+        self._gating = gating
         self._registry = Registry()
         self._on_engine_lost = on_engine_lost
         self._closed = False
@@ -117,6 +120,7 @@ class Intake:
             self._engine,
             worker=self._who.worker,
             nonce=secrets.token_hex(4),
+            gating=self._gating,
             release=events.delta if job.stream else None,
         )
         attempt = Attempt(job, delivery, session, events)
@@ -189,7 +193,8 @@ class Intake:
 
 
 def _detail(ending: Ending) -> str:
-    return ending.detail if isinstance(ending, Faulted | EngineLost | Interrupted) else ""
+    told = isinstance(ending, GaveUp | Faulted | EngineLost | Interrupted)
+    return ending.detail if told else ""
 
 
 def _observe(report: Report, settlement: Settlement) -> None:
@@ -198,6 +203,11 @@ def _observe(report: Report, settlement: Settlement) -> None:
     metrics.TOKENS.labels(kind="prompt").inc(report.usage.prompt_tokens)
     metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
     metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)
+    metrics.TOKENS.labels(kind="wasted").inc(report.usage.wasted_tokens)
+    for trip in report.record.trips:
+        metrics.TRIPS.labels(
+            level=str(int(trip.level)), flaw=trip.flaw.value, action=trip.action
+        ).inc()
     metrics.ENGINE.observe(report.timings.engine_s)
     if report.timings.queued_s is not None:
         metrics.QUEUED.observe(report.timings.queued_s)

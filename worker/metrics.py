@@ -21,6 +21,9 @@ FIRST_TOKEN: Final = Histogram(
     buckets=_LATENCY_S,
 )
 TOKENS: Final = Counter("sluice_tokens_total", "Tokens, by kind", ["kind"])
+TRIPS: Final = Counter(
+    "sluice_gate_trips_total", "Findings of gates, by what was done", ["level", "flaw", "action"]
+)
 SETTLED: Final = Counter(
     "sluice_deliveries_settled_total", "Deliveries settled, by what the broker was told", ["verb"]
 )

@@ -2,15 +2,19 @@
 
 A token is a byte of UTF-8. What it answers is a function of the job: by default the last user
 message comes back word by word. The behaviour is that of the real engine where it can be seen from
-outside: deltas, half characters held back, stop strings, `min_tokens`, limits, aborts, death.
+outside: deltas, half characters held back, limits, resumed answers, aborts, death.
 """
 
 import asyncio
 import codecs
 from collections.abc import AsyncGenerator, Callable
+from typing import Final
 
 from ..schemas import FinishReason, GenerationJob, InvalidMessage, Reason
-from .engine import EngineDead, EngineInfo, EngineUnavailable, Piece, Segment
+from .engine import Detokenizer, EngineDead, EngineInfo, EngineUnavailable, Piece, Segment
+
+# No byte, and what an answer ends with.
+END_OF_TEXT: Final = 256
 
 Script = Callable[[Segment, str], str]
 
@@ -39,10 +43,17 @@ class ScriptedEngine:
         self._script = script
         self._chunk = chunk
         self._step_s = step_s
-        self._info = EngineInfo(model=model, max_model_len=max_model_len)
+        self._info = EngineInfo(
+            model=model, max_model_len=max_model_len, vocabulary_size=END_OF_TEXT
+        )
         self._open = False
         self._death: asyncio.Event | None = None
         self.running: set[str] = set()
+
+    @property
+    def info(self) -> EngineInfo:
+        """The same open or not."""
+        return self._info
 
     async def open(self) -> EngineInfo:
         """Ready at once."""
@@ -64,11 +75,21 @@ class ScriptedEngine:
         if self._death is not None:
             self._death.set()
 
+    def detokenizer(self, prompt_token_ids: tuple[int, ...]) -> Detokenizer:
+        """One for UTF-8."""
+        del prompt_token_ids
+        return _Utf8()
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """The bytes."""
+        return tuple(text.encode())
+
     async def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:
-        """Pieces of the script's answer."""
+        """Pieces of the script's answer, from where the carried tokens leave off."""
         self._admit(segment)
-        prompt = bytes(segment.prompt_token_ids).decode(errors="replace")
-        answer = self._script(segment, prompt).encode()
+        asked = len(segment.prompt_token_ids) - segment.carried
+        prompt = bytes(segment.prompt_token_ids[:asked]).decode(errors="replace")
+        answer = self._script(segment, prompt).encode()[segment.carried :]
         self.running.add(segment.request_id)
         try:
             async for piece in self._steps(segment, answer):
@@ -104,11 +125,8 @@ class ScriptedEngine:
             )
 
     async def _steps(self, segment: Segment, answer: bytes) -> AsyncGenerator[Piece, None]:
-        sampling = segment.sampling
         room = self._info.max_model_len - len(segment.prompt_token_ids)
-        limit = min(sampling.max_tokens, room)
-        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        stop = _StopStrings(sampling.stop)
+        limit = min(segment.sampling.max_tokens, room)
         sent = 0
         while True:
             if await self._died_within(self._step_s):
@@ -116,14 +134,13 @@ class ScriptedEngine:
             step = answer[sent : min(sent + self._chunk, limit)]
             sent += len(step)
             reason: FinishReason | None = None
+            ids = tuple(step)
             if sent >= limit:
                 reason = "length"
             elif sent >= len(answer):
                 reason = "stop"
-            text, stopped = stop.feed(decoder.decode(step, reason is not None), reason is not None)
-            if stopped and sent > sampling.min_tokens:
-                reason = "stop"
-            yield Piece(token_ids=tuple(step), text=text, finish_reason=reason)
+                ids = (*ids, END_OF_TEXT)
+            yield Piece(token_ids=ids, finish_reason=reason)
             if reason is not None:
                 return
 
@@ -140,21 +157,9 @@ class ScriptedEngine:
         return True
 
 
-class _StopStrings:
-    """Cuts a stream at the first stop string, holding back what could be the start of one."""
+class _Utf8:
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
 
-    def __init__(self, strings: tuple[str, ...]) -> None:
-        self._strings = strings
-        self._held = ""
-
-    def feed(self, text: str, last: bool) -> tuple[str, bool]:
-        """The text that may go out, and whether a stop string was found."""
-        held = self._held + text
-        cuts = [at for string in self._strings if (at := held.find(string)) >= 0]
-        if cuts:
-            self._held = ""
-            return held[: min(cuts)], True
-        longest = max(map(len, self._strings), default=1)
-        keep = 0 if last else min(len(held), longest - 1)
-        self._held = held[len(held) - keep :]
-        return held[: len(held) - keep], False
+    def step(self, token_id: int) -> str:
+        return self._decoder.decode(bytes([token_id])) if token_id < END_OF_TEXT else ""

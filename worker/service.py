@@ -24,6 +24,7 @@ from .config import Config, check, lanes, slots, worker_name
 from .engine import Engine, EngineDead, EngineInfo
 from .engines import make_engine
 from .event_stream import EventStream
+from .gating import gating
 from .intake import Intake
 from .loop_watch import LoopWatch
 from .settlement import Identity
@@ -57,6 +58,7 @@ class Worker:
         self._names = Names(config.namespace)
         self._name = worker_name(config)
         self._given_engine = engine
+        self._gating = gating(config)
         self._loop_watch = LoopWatch()
         self._stop = asyncio.Event()
         self._engine_lost = False
@@ -198,6 +200,7 @@ class Worker:
                 events,
                 slots=slots(self._config),
                 attempt_timeout_s=self._config.attempt_timeout_s,
+                gating=self._gating,
                 on_engine_lost=self._lose_engine,
             )
             group.create_task(events.run(events_connection), name="events")

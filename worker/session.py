@@ -1,7 +1,9 @@
 """GenerationSession: one attempt at one job, on any engine, with no broker in sight.
 
-It is the one place where tokens and engine meet. An attempt is a sequence of segments; each is one
-request to the engine that goes on from the tokens accepted so far.
+It is the one place where tokens, gates, policy and engine meet. An attempt is a sequence of
+segments; each is one request to the engine that goes on from the tokens accepted so far. A gate
+that trips ends a segment, the policy says how far to go back and what to change, and the next
+segment goes on from there, until the text is accepted or the attempt is given up.
 """
 
 import time
@@ -9,22 +11,73 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from ..rollback import base_seed, derive_seed
+import msgspec
+from msgspec import Struct
+
+from ..guards.engine_gates import Ban, signal_of
+from ..guards.finding import Finding
+from ..guards.output import judge_output
+from ..guards.pipeline import Pipeline, streaming_gates
+from ..rollback import (
+    Action,
+    Changes,
+    CheckpointStack,
+    GiveUp,
+    Note,
+    Rollback,
+    Situation,
+    Trip,
+    base_seed,
+    checkpoint_interval,
+    decide,
+    derive_seed,
+    differences,
+    mutate,
+    standing_bans,
+)
 from ..schemas import (
     AttemptRecord,
     FinishReason,
     GenerationJob,
     InvalidMessage,
+    Sampling,
     SegmentRecord,
     Timings,
+    TripRecord,
     Usage,
 )
 from ..schemas.errors import tame
-from .endings import Answered, Ending, EngineLost, Faulted, Refused, Report
-from .engine import Engine, EngineDead, EngineError, Segment
+from ..schemas.limits import MAX_TRIPS
+from . import trips
+from .draft import Draft
+from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
+from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece, Segment
+from .gating import Gating, JobGating
+from .release import Release, Releaser
+from .stop_strings import StopStrings
+from .transcript import Transcript
 
-Release = Callable[[int, str], None]
 Clock = Callable[[], float]
+MakeGates = Callable[[JobGating, EngineInfo, GenerationJob], Pipeline]
+
+
+class _Plan(Struct, frozen=True, kw_only=True):
+    """The next segment: how to sample, for how many tokens (0: to the end of the text)."""
+
+    sampling: Sampling
+    seed: int
+    tokens: int = 0
+    fresh_cache: bool = False
+
+
+def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeline:
+    """The gates that a job's profile asks for."""
+    return streaming_gates(
+        gating.profile,
+        vocabulary_size=info.vocabulary_size,
+        denied=info.denied,
+        structured=job.sampling.structured_output is not None,
+    )
 
 
 class GenerationSession:
@@ -37,32 +90,46 @@ class GenerationSession:
         *,
         worker: str,
         nonce: str,
+        gating: Gating | None = None,
         release: Release | None = None,
         clock: Clock = time.monotonic,
+        gates: MakeGates = own_gates,
     ) -> None:
         self._job = job
         self._engine = engine
         self._worker = worker
         self._nonce = nonce
+        self._gating = gating or Gating()
         self._release = release
         self._clock = clock
+        self._make_gates = gates
         self._started_at = datetime.now(UTC)
         self._began: float | None = None
         self._first_token_s: float | None = None
         self._ended: float | None = None
         self._prompt: tuple[int, ...] = ()
-        self._tokens: list[int] = []
-        self._text: list[str] = []
-        self._released = 0
+        self._draft: Draft | None = None
+        self._rules: JobGating | None = None
+        self._seeds: tuple[int, ...] = ()
         self._segments: list[SegmentRecord] = []
+        self._trips: list[Trip] = []
+        self._records: list[TripRecord] = []
+        self._rollbacks = 0
+        self._produced = 0
+        self._wasted = 0
+        self._lost_s = 0.0
+        # When the running segment began, and how many tokens had been produced by then.
+        self._segment_began = (0.0, 0)
 
     async def run(self) -> Ending:
         """Generate until the text is done or can't be. What the job or the engine did wrong comes
         back as an ending, never as an exception."""
         try:
+            rules = self._gating.of(self._job)
             self._prompt = await self._engine.prompt_token_ids(self._job)
             self._began = self._clock()
-            return await self._segment(derive_seed(self._base_seed(), self._job.attempt, 0))
+            draft = self._begin(rules)
+            return await self._attempt(rules, draft)
         except InvalidMessage as error:
             return Refused(error)
         except EngineDead as error:
@@ -77,17 +144,19 @@ class GenerationSession:
         ended = self._ended if self._ended is not None else self._clock()
         return Report(
             ending=ending,
-            text="".join(self._text),
+            text=self._draft.transcript.text if self._draft is not None else "",
             record=AttemptRecord(
                 attempt=self._job.attempt,
                 worker=self._worker,
                 started_at=self._started_at,
                 segments=tuple(self._segments),
+                trips=tuple(self._records),
             ),
             usage=Usage(
                 prompt_tokens=len(self._prompt),
                 cached_tokens=self._segments[0].cached_tokens if self._segments else 0,
-                completion_tokens=len(self._tokens),
+                completion_tokens=self._produced - self._wasted,
+                wasted_tokens=self._wasted,
             ),
             timings=Timings(
                 queued_s=queued_s,
@@ -96,50 +165,222 @@ class GenerationSession:
             ),
         )
 
-    def _base_seed(self) -> int:
-        return base_seed(self._job.id, self._job.sampling.seed)
-
-    async def _segment(self, seed: int) -> Ending:
-        """One request to the engine, from the tokens accepted so far to a finish reason."""
-        segment = Segment(
-            request_id=f"{self._job.id}:{self._job.attempt}:{self._nonce}:{len(self._segments)}",
-            prompt_token_ids=(*self._prompt, *self._tokens),
-            sampling=self._job.sampling,
-            seed=seed,
+    def _begin(self, rules: JobGating) -> Draft:
+        sampling = self._job.sampling
+        profile = rules.profile
+        transcript = Transcript(
+            lambda: self._engine.detokenizer(self._prompt),
+            StopStrings(sampling.stop, sampling.min_tokens),
         )
-        began = self._clock()
-        before = len(self._tokens)
+        self._rules = rules
+        self._draft = Draft(
+            transcript,
+            self._make_gates(rules, self._engine.info, self._job),
+            CheckpointStack(
+                checkpoint_interval(sampling.max_tokens, profile.checkpoint_interval), sampling
+            ),
+            Releaser(transcript, self._release, profile.hold_back_tokens),
+        )
+        return self._draft
+
+    async def _attempt(self, rules: JobGating, draft: Draft) -> Ending:
+        sampling = self._job.sampling
+        seed = derive_seed(base_seed(self._job.id, sampling.seed), self._job.attempt, 0)
+        plan = _Plan(sampling=sampling, seed=seed)
+        while True:
+            over = await self._segment(plan, rules, draft)
+            if isinstance(over, Answered):
+                draft.releaser.finish()
+                return over
+            if isinstance(over, GiveUp):
+                return GaveUp(tame(over.detail), over.engine_fault)
+            # After a change that was for some tokens only, and after a note that ended the
+            # engine's request: on as the job asked.
+            plan = (
+                self._changed(over, seed=plan.seed)
+                if isinstance(over, Rollback)
+                else _Plan(sampling=sampling, seed=plan.seed)
+            )
+
+    async def _segment(
+        self, plan: _Plan, rules: JobGating, draft: Draft
+    ) -> Answered | Action | None:
+        """One request to the engine: an accepted text, what is to be done about a finding, or None
+        where the plan's tokens are up."""
+        start = len(draft)
+        if self._left(start) <= 0:
+            return self._judge("length", rules, draft)
+        segment = self._request(plan, rules, start)
+        self._seeds = (*self._seeds, plan.seed)
+        began, produced = self._segment_began = self._clock(), self._produced
         cached = 0
         finish: FinishReason | None = None
+        over: Answered | Action | None = None
         try:
             async with aclosing(self._engine.stream(segment)) as pieces:
                 async for piece in pieces:
                     cached = max(cached, piece.cached_tokens)
-                    self._accept(piece.token_ids, piece.text)
                     finish = piece.finish_reason
-                    if finish is not None:
+                    over = self._take(piece, plan, rules, draft)
+                    draft.releaser.send()
+                    if over is not None or finish is not None:
                         break
         finally:
             self._segments.append(
                 SegmentRecord(
-                    seed=seed,
+                    seed=plan.seed,
+                    start=start,
+                    parameters=differences(self._job.sampling, plan.sampling),
+                    fresh_cache=plan.fresh_cache,
                     prompt_tokens=len(segment.prompt_token_ids),
                     cached_tokens=cached,
-                    tokens=len(self._tokens) - before,
+                    tokens=self._produced - produced,
                     engine_s=self._clock() - began,
                     finish_reason=finish,
                 )
             )
-        if finish in ("stop", "length"):
-            return Answered(finish)
-        return Faulted(f"the engine ended the request with {finish or 'no reason at all'}")
+        if over is not None:
+            return over
+        if finish is None:
+            raise EngineError("the engine ended the request without a reason")
+        if finish == "length" and len(draft) - start == plan.tokens < self._left(start):
+            return None
+        return self._judge(finish, rules, draft)
 
-    def _accept(self, token_ids: tuple[int, ...], text: str) -> None:
-        if token_ids and self._first_token_s is None and self._began is not None:
+    def _request(self, plan: _Plan, rules: JobGating, start: int) -> Segment:
+        sampling = self._job.sampling
+        left = self._left(start)
+        limit = min(left, plan.tokens or left)
+        accepted = self._draft.transcript.tokens if self._draft is not None else []
+        bans = tuple(
+            Ban(place - start, token)
+            for place, token in standing_bans(self._trips)
+            if place >= start
+        )
+        return Segment(
+            request_id=f"{self._job.id}:{self._job.attempt}:{self._nonce}:{len(self._segments)}",
+            prompt_token_ids=(*self._prompt, *accepted),
+            sampling=msgspec.structs.replace(
+                plan.sampling,
+                max_tokens=limit,
+                min_tokens=max(0, min(limit, sampling.min_tokens - start)),
+            ),
+            seed=plan.seed,
+            carried=start,
+            gates=msgspec.structs.replace(
+                rules.profile.engine_gates(start, sampling.max_tokens), bans=bans
+            ),
+            fresh_cache=plan.fresh_cache,
+        )
+
+    def _left(self, start: int) -> int:
+        return self._job.sampling.max_tokens - start
+
+    def _take(
+        self, piece: Piece, plan: _Plan, rules: JobGating, draft: Draft
+    ) -> Answered | Action | None:
+        """Accept a piece's tokens one by one, up to the first that changes the course."""
+        ids = piece.token_ids
+        if ids and self._first_token_s is None and self._began is not None:
             self._first_token_s = self._clock() - self._began
-        self._tokens.extend(token_ids)
-        if text:
-            self._text.append(text)
-            if self._release is not None:
-                self._release(self._released, text)
-            self._released += len(text)
+        self._produced += len(ids)
+        # What ends a text is no part of it.
+        last = ids[-1] if ids and piece.finish_reason == "stop" else None
+        count = len(ids) - (last is not None)
+        for index in range(count):
+            logprob = piece.logprobs[index] if index < len(piece.logprobs) else None
+            finding = draft.accept(ids[index], plan.sampling, self._seeds, logprob)
+            if finding is not None:
+                action = self._act(finding, rules, draft, beyond=len(ids) - index - 1)
+                if not isinstance(action, Note):
+                    return action
+            if draft.transcript.stopped:
+                self._wasted += len(ids) - index - 1
+                return self._judge("stop", rules, draft)
+        signal = signal_of(last, self._engine.info.sentinels) if last is not None else None
+        if signal is None:
+            return None
+        finding = trips.from_signal(signal, rules.profile, len(draft), draft.transcript.characters)
+        return self._act(finding, rules, draft, beyond=1)
+
+    def _judge(self, finish: FinishReason, rules: JobGating, draft: Draft) -> Answered | Action:
+        """The text has ended: accept it, or act on what is wrong with the whole."""
+        finding = judge_output(
+            rules.profile,
+            draft.transcript.text,
+            tokens=len(draft),
+            pending=draft.transcript.pending,
+            finish_reason=finish,
+            structured=self._job.sampling.structured_output is not None,
+        )
+        if finding is None:
+            return Answered(finish)
+        action = self._act(finding, rules, draft, beyond=0)
+        return Answered(finish) if isinstance(action, Note) else action
+
+    def _act(self, finding: Finding, rules: JobGating, draft: Draft, *, beyond: int) -> Action:
+        """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
+        engine's that come after it."""
+        tokens = len(draft)
+        action = decide(
+            finding,
+            Situation(
+                tokens=tokens,
+                checkpoints=draft.checkpoints,
+                budgets=rules.budgets,
+                floor=draft.releaser.floor,
+                trips=self._trips,
+                rollbacks=self._rollbacks,
+                wasted=self._wasted + beyond,
+                seconds=self._lost_s,
+                greedy=self._job.sampling.temperature == 0,
+                constrained=self._job.sampling.structured_output is not None,
+                findings=rules.profile.coherence_findings,
+                within=rules.profile.coherence_span,
+            ),
+            rules.table,
+        )
+        if isinstance(action, Note) and not action.counts:
+            return action
+        wasted = 0
+        banned: int | None = None
+        if isinstance(action, Rollback):
+            if action.changes.ban and action.keep < tokens:
+                banned = draft.transcript.tokens[action.keep]
+            wasted = draft.cut(action.keep) + beyond
+            self._rollbacks += 1
+            self._lost_s += self._seconds_for(wasted)
+        elif isinstance(action, GiveUp) or finding.gate == "logits":
+            wasted = beyond
+        self._wasted += wasted
+        self._trips.append(Trip(finding=finding, action=action, tokens=tokens, banned=banned))
+        if len(self._records) < MAX_TRIPS:
+            self._records.append(
+                trips.record(
+                    finding, action, segment=len(self._segments), wasted=wasted, banned=banned
+                )
+            )
+        return action
+
+    def _seconds_for(self, tokens: int) -> float:
+        """What so many tokens have cost, at the pace of the running segment."""
+        began, produced = self._segment_began
+        return (self._clock() - began) * tokens / max(tokens, self._produced - produced)
+
+    def _changed(self, action: Rollback, *, seed: int) -> _Plan:
+        """The segment after a rollback."""
+        sampling = self._job.sampling
+        changes: Changes = action.changes
+        if changes.reseed:
+            base = base_seed(self._job.id, sampling.seed)
+            seed = derive_seed(base, self._job.attempt, self._rollbacks)
+        changed = mutate(sampling, changes)
+        if changes.guide and self._draft is not None:
+            self._draft.guide(self._engine.encode(changes.guide), changed, self._seeds)
+        return _Plan(
+            sampling=changed,
+            seed=seed,
+            # A grammar begins anew with each segment, so its text must come from a single one.
+            tokens=0 if sampling.structured_output is not None else changes.tokens,
+            fresh_cache=action.fresh_cache,
+        )

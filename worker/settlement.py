@@ -35,6 +35,7 @@ from .endings import (
     DeadlinePassed,
     EngineLost,
     Faulted,
+    GaveUp,
     Interrupted,
     Refused,
     Report,
@@ -107,7 +108,7 @@ class Settlement(Struct, frozen=True):
         return msgspec.structs.replace(self, publications=tuple(results))
 
 
-def plan(  # noqa: PLR0911 - one return for each row of the table
+def plan(  # noqa: C901, PLR0911 - one case and one return for each row of the table
     who: Identity, job: GenerationJob, delivery: Delivery, report: Report
 ) -> Settlement:
     """The settlement of a run: the table of `docs/architecture.md`, as a function."""
@@ -127,6 +128,9 @@ def plan(  # noqa: PLR0911 - one return for each row of the table
         case Cancelled():
             outcome = outcomes.Cancelled()
             return _dead(who, job, delivery, report, outcome, Reason.CANCELLED, "generate")
+        case GaveUp(detail):
+            outcome = outcomes.Failed(reason=Reason.GATE_TRIPPED, detail=detail)
+            return _dead(who, job, delivery, report, outcome, Reason.GATE_TRIPPED, "generate")
         case Faulted(detail) | EngineLost(detail) if delivery.times_returned >= DELIVERY_LIMIT:
             # One more rejection and the broker buries it without a word to the publisher.
             outcome = outcomes.Failed(reason=Reason.ENGINE_FAULT, detail=detail)
@@ -244,12 +248,16 @@ def _result(
 
 def _total_usage(earlier: Lineage, now: Usage) -> Usage:
     """Tokens of this attempt and of those before it."""
-    segments = [segment for attempt in earlier.attempts for segment in attempt.segments]
+    attempts = earlier.attempts
+    firsts = [attempt.segments[0] for attempt in attempts if attempt.segments]
+    produced = sum(segment.tokens for attempt in attempts for segment in attempt.segments)
+    wasted = sum(trip.wasted for attempt in attempts for trip in attempt.trips)
     return msgspec.structs.replace(
         now,
-        prompt_tokens=now.prompt_tokens + sum(each.prompt_tokens for each in segments),
-        cached_tokens=now.cached_tokens + sum(each.cached_tokens for each in segments),
-        completion_tokens=now.completion_tokens + sum(each.tokens for each in segments),
+        prompt_tokens=now.prompt_tokens + sum(each.prompt_tokens for each in firsts),
+        cached_tokens=now.cached_tokens + sum(each.cached_tokens for each in firsts),
+        completion_tokens=now.completion_tokens + produced - wasted,
+        wasted_tokens=now.wasted_tokens + wasted,
     )
 
 

@@ -1,32 +1,29 @@
-"""The real engine: vLLM's AsyncLLM. The one file of this room that knows vLLM.
+"""The real engine: vLLM's AsyncLLM. With `vllm_params` and `vllm_loading` all of this room that
+knows vLLM.
 
 Importing it imports vLLM, which takes seconds: `engines.make_engine` does so when it must.
 """
 
 import asyncio
-import copy
 import logging
 import multiprocessing
-import os
-import re
-import shutil
-import signal
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
-from multiprocessing import resource_tracker
-from pathlib import Path
 from typing import Any, Protocol, cast
 
-from vllm.engine.arg_utils import AsyncEngineArgs
+import msgspec
 from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
-from vllm.platforms import current_platform
-from vllm.sampling_params import RequestOutputKind, SamplingParams, StructuredOutputsParams
+from vllm.outputs import CompletionOutput
+from vllm.sampling_params import SamplingParams
+from vllm.v1.engine import EngineCoreRequest
 from vllm.v1.engine.async_llm import AsyncLLM
+from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer, IncrementalDetokenizer
 from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
+from ..guards.engine_gates import KEY
 from ..schemas import (
     ChatMessage,
     FinishReason,
@@ -34,13 +31,21 @@ from ..schemas import (
     InvalidMessage,
     Reason,
     Sampling,
-    StructuredOutput,
 )
-from .config import Config, slots
-from .engine import EngineDead, EngineError, EngineInfo, EngineUnavailable, Piece, Segment
+from .config import Config
+from .engine import (
+    Detokenizer,
+    EngineDead,
+    EngineError,
+    EngineInfo,
+    EngineUnavailable,
+    Piece,
+    Segment,
+)
 from .logs import engine_errors
-from .orphan_guard import WORKER_PID
-from .orphan_guard import is_installed as orphan_guard_is_installed
+from .model_tokenizer import ModelTokenizer
+from .vllm_loading import Loaded, explained, load, root_cause
+from .vllm_params import biased, sampling_params, seamed
 
 log = logging.getLogger(__name__)
 
@@ -51,8 +56,6 @@ _FINISH: dict[str, FinishReason] = {
     "abort": "abort",
     "repetition": "repetition",
 }
-# On CPU vLLM's default KV block is 128 tokens, so that short prefixes never hit the prefix cache.
-_CPU_BLOCK_SIZE = 32
 _CLOSE_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 1.0
 _AFTER_ERROR_S = 30.0
@@ -75,32 +78,60 @@ class _Tokenizer(Protocol):
     ) -> list[int]: ...
 
 
-class VllmEngine:
-    """AsyncLLM behind the Engine protocol. Token-id prompts in, deltas out."""
+# Further `extra_args` for a request, beside our own.
+Decorate = Callable[[Segment], dict[str, Any]]
 
-    def __init__(self, config: Config) -> None:
+
+class VllmEngine:
+    """AsyncLLM behind the Engine protocol. Token ids in, token ids out.
+
+    `before` and `after` name further logits processors ("module:Class"), to run before or after
+    ours, and `decorate` what to tell them: for experiments and fault injection.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        before: Sequence[str] = (),
+        after: Sequence[str] = (),
+        decorate: Decorate | None = None,
+    ) -> None:
         self._config = config
+        self._before = tuple(before)
+        self._after = tuple(after)
+        self._decorate = decorate
         self._engine: AsyncLLM | None = None
-        self._loading: asyncio.Future[AsyncLLM] | None = None
-        self._tokenizer: _Tokenizer | None = None
+        self._loading: asyncio.Future[Loaded] | None = None
+        self._tokenizer: ModelTokenizer | None = None
         self._tokenizing = ThreadPoolExecutor(1, "tokenizing")
-        self._max_model_len = 0
-        self._vocabulary = 0
+        self._info: EngineInfo | None = None
 
     async def open(self) -> EngineInfo:
         """Load the model in a thread: it takes from seconds to minutes."""
         loop = asyncio.get_running_loop()
-        self._loading = loop.run_in_executor(None, _load, self._config)
-        engine = await self._loaded(self._loading)
-        self._engine = engine
-        # A tokenizer of our own: encoding borrows it mutably, while vLLM decodes with the other.
-        self._tokenizer = copy.deepcopy(cast("_Tokenizer", engine.get_tokenizer()))
-        model = engine.model_config
-        self._max_model_len = model.max_model_len
-        self._vocabulary = model.get_vocab_size()
-        return EngineInfo(model=model.model, max_model_len=self._max_model_len)
+        self._loading = loop.run_in_executor(None, load, self._config, self._before, self._after)
+        loaded = await self._loaded(self._loading)
+        self._engine = loaded.engine
+        self._tokenizer = loaded.tokenizer
+        model = loaded.engine.model_config
+        self._info = EngineInfo(
+            model=model.model,
+            max_model_len=model.max_model_len,
+            vocabulary_size=len(loaded.tokenizer.tokenizer),
+            denied=frozenset(loaded.constants.denied),
+            sentinels=loaded.constants.sentinels if loaded.has_plugin else (),
+        )
+        return self._info
 
-    async def _loaded(self, loading: "asyncio.Future[AsyncLLM]") -> AsyncLLM:
+    @property
+    def info(self) -> EngineInfo:
+        """What vLLM and the tokenizer say."""
+        if self._info is None:
+            raise EngineDead("the engine is not open")
+        return self._info
+
+    async def _loaded(self, loading: asyncio.Future[Loaded]) -> Loaded:
         limit_s = self._config.engine_start_timeout_s
         began = time.monotonic()
         failing_since: float | None = None
@@ -113,8 +144,8 @@ class VllmEngine:
                 failing_since = now
             # vLLM's processes can fail to end after an error, and its constructor waits for them.
             if failing_since is not None and now - failing_since > _AFTER_ERROR_S:
-                cause = _root_cause(engine_errors()) or "its log above says more"
-                raise EngineUnavailable(_explained(cause, self._config))
+                cause = root_cause(engine_errors()) or "its log above says more"
+                raise EngineUnavailable(explained(cause, self._config))
             if now - began > limit_s:
                 raise EngineUnavailable(
                     f"the engine did not start within {limit_s:g} s; raise "
@@ -131,7 +162,17 @@ class VllmEngine:
         if job.prompt_token_ids is not None:
             return self._in_vocabulary(job.prompt_token_ids)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._tokenizing, _render, self._tokenizer, job)
+        tokenizer = cast("_Tokenizer", self._tokenizer.tokenizer)
+        return await loop.run_in_executor(self._tokenizing, _render, tokenizer, job)
+
+    def detokenizer(self, prompt_token_ids: tuple[int, ...]) -> Detokenizer:
+        """vLLM's own."""
+        return _Detokenizer(self._running().get_tokenizer(), prompt_token_ids)
+
+    def encode(self, text: str) -> tuple[int, ...]:
+        """In the event loop, so for a few words only."""
+        ids: list[int] = self._running().get_tokenizer().encode(text, add_special_tokens=False)
+        return tuple(ids)
 
     async def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:
         """Pieces as vLLM brings them."""
@@ -140,7 +181,7 @@ class VllmEngine:
         try:
             outputs = engine.generate(
                 tokens_input(list(segment.prompt_token_ids)),
-                sampling_params(segment.sampling, segment.seed),
+                self._params(segment),
                 segment.request_id,
             )
             async with aclosing(outputs):
@@ -150,9 +191,9 @@ class VllmEngine:
                         raise EngineError("vLLM ended the request with an error")
                     yield Piece(
                         token_ids=tuple(part.token_ids),
-                        text=part.text,
                         cached_tokens=output.num_cached_tokens or 0,
                         finish_reason=_FINISH[part.finish_reason] if part.finish_reason else None,
+                        logprobs=() if self.info.sentinels else _logprobs(part),
                     )
         except VLLMClientError as error:
             raise _refusal(error) from error
@@ -160,6 +201,21 @@ class VllmEngine:
             raise EngineDead("vLLM's engine process is gone; its log says why") from error
         except EngineGenerateError as error:
             raise EngineError(f"vLLM could not generate: {error.__cause__ or error}") from error
+
+    def _params(self, segment: Segment) -> SamplingParams:
+        params = sampling_params(segment.sampling, segment.seed, fresh_cache=segment.fresh_cache)
+        seam = len(segment.prompt_token_ids) - segment.carried
+        carried = segment.prompt_token_ids[seam:]
+        extra = self._decorate(segment) if self._decorate else {}
+        if self.info.sentinels and segment.gates is not None:
+            gates = seamed(params, segment.gates, carried, self._running().get_tokenizer())
+            params.stop_token_ids = list(self.info.sentinels)
+            extra |= {KEY: msgspec.to_builtins(gates)}
+        elif not self.info.sentinels:
+            params.logprobs = 0
+            params.logit_bias = biased(params, segment.gates, carried)
+        params.extra_args = extra or None
+        return params
 
     async def health(self) -> None:
         """Asks vLLM."""
@@ -191,7 +247,7 @@ class VllmEngine:
                 process.kill()
             await asyncio.wait([loading], timeout=0.2)
         if loading is not None and not loading.cancelled() and loading.exception() is None:
-            await asyncio.to_thread(loading.result().shutdown)
+            await asyncio.to_thread(loading.result().engine.shutdown)
 
     def _running(self) -> AsyncLLM:
         if self._engine is None:
@@ -199,57 +255,56 @@ class VllmEngine:
         return self._engine
 
     def _in_vocabulary(self, ids: Sequence[int]) -> tuple[int, ...]:
-        if (worst := max(ids)) >= self._vocabulary:
+        vocabulary = self._tokenizer.vocabulary_size if self._tokenizer else 0
+        if (worst := max(ids)) >= vocabulary:
             raise InvalidMessage(
                 Reason.UNSUPPORTED,
                 "$.prompt_token_ids",
-                f"token {worst} is out of vocabulary: the model has {self._vocabulary} tokens",
+                f"token {worst} is out of vocabulary: the model has {vocabulary} tokens",
             )
         return tuple(ids)
 
     def _check_length(self, ids: Sequence[int]) -> None:
         if not ids:
             raise InvalidMessage(Reason.EMPTY_PROMPT, "$.prompt", "there are no tokens in it")
-        if len(ids) >= self._max_model_len:
+        if len(ids) >= self.info.max_model_len:
             raise InvalidMessage(
                 Reason.PROMPT_TOO_LONG,
                 "$.prompt",
-                f"has {len(ids)} tokens; the model's context is {self._max_model_len}, "
+                f"has {len(ids)} tokens; the model's context is {self.info.max_model_len}, "
                 "the answer included",
             )
 
 
-def sampling_params(sampling: Sampling, seed: int) -> SamplingParams:
-    """The job's sampling in vLLM's words."""
-    return SamplingParams(
-        output_kind=RequestOutputKind.DELTA,
-        temperature=sampling.temperature,
-        top_p=sampling.top_p,
-        top_k=sampling.top_k,
-        min_p=sampling.min_p,
-        seed=seed,
-        max_tokens=sampling.max_tokens,
-        min_tokens=sampling.min_tokens,
-        stop=list(sampling.stop),
-        presence_penalty=sampling.presence_penalty,
-        frequency_penalty=sampling.frequency_penalty,
-        repetition_penalty=sampling.repetition_penalty,
-        bad_words=list(sampling.bad_words),
-        logit_bias=sampling.logit_bias or None,
-        structured_outputs=_structured(sampling.structured_output),
-    )
+class _Detokenizer:
+    """vLLM's incremental detokenizer, fast or slow as the tokenizer asks, outside of a request."""
+
+    def __init__(self, tokenizer: Any, prompt_token_ids: tuple[int, ...]) -> None:
+        request = EngineCoreRequest(
+            request_id="",
+            prompt_token_ids=list(prompt_token_ids),
+            mm_features=None,
+            sampling_params=SamplingParams(),
+            pooling_params=None,
+            arrival_time=0.0,
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+        )
+        detokenizer = IncrementalDetokenizer.from_new_request(tokenizer, request)
+        self._inner = cast("BaseIncrementalDetokenizer", detokenizer)
+
+    def step(self, token_id: int) -> str:
+        """The text that this id makes whole."""
+        self._inner.token_ids.append(token_id)
+        return self._inner.decode_next(token_id)
 
 
-def _structured(wanted: StructuredOutput | None) -> StructuredOutputsParams | None:
-    if wanted is None:
-        return None
-    return StructuredOutputsParams(
-        json=wanted.json_schema,
-        regex=wanted.regex,
-        choice=list(wanted.choice) if wanted.choice else None,
-        grammar=wanted.grammar,
-        # Unbounded white space between JSON tokens is a favourite place to loop for ever.
-        disable_any_whitespace=wanted.json_schema is not None,
+def _logprobs(part: CompletionOutput) -> tuple[float, ...]:
+    """The sampled tokens' own; NaN where vLLM has none to give."""
+    return tuple(
+        step[token].logprob if token in step else float("nan")
+        for token, step in zip(part.token_ids, part.logprobs or (), strict=False)
     )
 
 
@@ -274,86 +329,6 @@ def _render(tokenizer: _Tokenizer, job: GenerationJob) -> tuple[int, ...]:
             Reason.UNSUPPORTED, "$.messages", f"the model's chat template refuses it: {error}"
         ) from error
     return tuple(ids)
-
-
-def _load(config: Config) -> AsyncLLM:
-    """Blocking. Raises EngineUnavailable with the likely remedy."""
-    arguments: dict[str, Any] = {
-        "model": config.model,
-        "dtype": config.dtype,
-        "max_num_seqs": slots(config),
-        "enforce_eager": config.enforce_eager,
-        "gpu_memory_utilization": config.gpu_memory_utilization,
-        "enable_prefix_caching": True,
-    }
-    if config.max_model_len:
-        arguments["max_model_len"] = config.max_model_len
-    if current_platform.is_cpu():
-        if not config.enforce_eager and not _has_compiler():
-            log.warning("no C++ compiler is installed: running eagerly, without compilation")
-            arguments["enforce_eager"] = True
-        arguments["block_size"] = _CPU_BLOCK_SIZE
-        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
-    os.environ[WORKER_PID] = str(os.getpid())
-    if not orphan_guard_is_installed():
-        log.warning("the engine would outlive a worker that is killed: install sluicegate again")
-    # A Ctrl-C in a terminal reaches every process of the group. The engine must outlive it until
-    # the worker has drained: signal masks are inherited by the processes that start from here.
-    # The resource tracker unblocks what it finds blocked when it starts, so it starts before.
-    resource_tracker.ensure_running()
-    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        return AsyncLLM.from_engine_args(AsyncEngineArgs(**arguments | config.engine_args))
-    except Exception as error:  # vLLM raises whatever went wrong, in this process or the other
-        raise EngineUnavailable(_explain(error, config)) from error
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
-
-
-def _has_compiler() -> bool:
-    """Whether torch can compile for the CPU: it asks for `g++`, or what CXX names."""
-    return shutil.which(os.environ.get("CXX", "g++")) is not None
-
-
-_NO_MEMORY = (
-    r"out of memory|[Nn]ot enough|larger than the|less than requested|No available memory|"
-    r"allocate memory"
-)
-_NO_MODEL = (
-    r"OSError|RepositoryNotFound|LocalEntryNotFound|not a local folder|Can't load|[Oo]ffline"
-)
-
-
-def _root_cause(log_text: str) -> str | None:
-    """The last exception in the tracebacks of vLLM's processes."""
-    found = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*$", log_text, re.MULTILINE)
-    return found[-1] if found else None
-
-
-def _explain(error: Exception, config: Config) -> str:
-    text = f"{type(error).__name__}: {error}".strip()
-    if "See root cause above" in text:
-        text = _root_cause(engine_errors()) or text
-    return _explained(text, config)
-
-
-def _explained(text: str, config: Config) -> str:
-    first = " ".join(text.split())[:500]
-    if config.model.startswith((".", "/", "~")) and not Path(config.model).is_dir():
-        return f"there is no folder {config.model}; set model to a model's folder or hub name"
-    if "unexpected keyword argument" in text:
-        return f"vLLM does not know an engine argument ({first}); check engine_args"
-    if re.search(_NO_MEMORY, text):
-        return (
-            f"not enough memory for model, context and KV cache ({first}); lower max_model_len or "
-            "the slots in lanes, or raise kv_cache_gib or gpu_memory_utilization"
-        )
-    if re.search(_NO_MODEL, text):
-        return (
-            f"the model {config.model!r} can't be loaded ({first}); check the folder or hub name, "
-            "and for a hub the network"
-        )
-    return f"vLLM did not start ({first}); its log above says more"
 
 
 def _refusal(error: VLLMClientError) -> InvalidMessage:

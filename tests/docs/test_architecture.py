@@ -70,6 +70,7 @@ LARGE = b'{"id": "a", "x": "' + b"x" * MAX_JOB_BYTES + b'"}'
 ROWS: dict[str, Callable[[], Settlement]] = {
     "`Answered`": lambda: planned(ANSWERED),
     "`Answered`, result over 4 MiB": lambda: planned(ANSWERED, text="x" * MAX_OUTCOME_BYTES),
+    "`GaveUp`": lambda: planned(endings.GaveUp("a loop")),
     "`Refused`": lambda: planned(endings.Refused(REFUSAL)),
     "`DeadlinePassed`": lambda: planned(endings.DeadlinePassed(NOW)),
     "`TimedOut`": lambda: planned(endings.TimedOut(1.0)),

@@ -178,7 +178,7 @@ async def test_a_backend_reads_what_has_come_since(roles: Roles, worker: WorkerP
 
 async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: WorkerProcess) -> None:
     async with asyncio.timeout(WAIT_S), roles.producer("publisher") as producer:
-        job = GenerationJob(prompt="hello " * 200, stream=True)
+        job = GenerationJob(prompt="hello " * 200, profile="off", stream=True)
         await producer.publish(job)
         seen = [event.event async for event in watch(roles.url("watcher"), job.id)]
     assert seen[-1] == Finished(outcome=Completed())

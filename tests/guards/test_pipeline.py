@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sluicegate.guards.finding import Finding, Flaw
+from sluicegate.guards.finding import Finding, Flaw, Level
+from sluicegate.guards.gate import Step
 from sluicegate.guards.pipeline import Pipeline, streaming_gates
 from sluicegate.guards.profiles import profile, profile_names
 
@@ -112,3 +113,89 @@ def test_off_still_minds_the_ids() -> None:
     gates = streaming_gates(profile("off"), vocabulary_size=10, denied={3})
     found = feed(gates, steps([(1, ""), (3, ""), (10, "")]))
     assert [one and one.flaw for one in found] == [None, Flaw.DENIED_TOKEN, Flaw.ID_OUT_OF_RANGE]
+
+
+class Says:
+    """A gate that always finds something of its level."""
+
+    name = "says"
+
+    def __init__(self, level: Level, flaw: Flaw) -> None:
+        self.level, self.flaw = level, flaw
+        self.fed = 0
+
+    def feed(self, step: Step) -> Finding | None:
+        self.fed += 1
+        return Finding(
+            gate=self.name,
+            level=self.level,
+            flaw=self.flaw,
+            tokens=(step.position, step.position + 1),
+            chars=(step.offset, step.offset),
+            score=1,
+            threshold=1,
+        )
+
+    def truncate(self, n_tokens: int) -> None:
+        self.fed = n_tokens
+
+
+def test_a_certain_fault_goes_before_a_likely_one_and_all_are_fed() -> None:
+    likely, loop = Says(Level.COHERENCE, Flaw.INCOHERENT), Says(Level.TEXT, Flaw.LOOP)
+    denied = Says(Level.TOKEN, Flaw.DENIED_TOKEN)
+    found = Pipeline([likely, loop, denied]).feed(Step(1, "a", 0, 0))
+    assert found is not None
+    # Among certain ones the first gate's counts.
+    assert found.flaw is Flaw.LOOP
+    assert (likely.fed, loop.fed, denied.fed) == (1, 1, 1)
+
+
+def test_what_is_followed_is_told_before_it_trips_and_forgotten_when_it_breaks() -> None:
+    gates = streaming_gates(profile("chat"), vocabulary_size=1 << 32)
+    begin = [(n, f" w{n}") for n in range(5)]
+    unit = [(100 + n, f" u{n}") for n in range(7)]
+    stream = steps([*begin, *unit * 20])
+    for step in stream[: 5 + 7 + 15]:
+        assert gates.feed(step) is None
+        assert gates.suspected() is None
+    assert gates.feed(stream[27]) is None
+    assert gates.suspected() == 5
+    tripped = next(found for found in map(gates.feed, stream[28:]) if found)
+    assert tripped.tokens[0] == 5
+    gates.truncate(40)
+    assert gates.suspected() == 5
+    assert gates.feed(steps([(9999, " other")], stream[:40])[0]) is None
+    assert gates.suspected() is None
+
+
+@pytest.mark.parametrize(
+    ("stream", "place"),
+    [
+        ([(1, "a"), *[(2, "!!")] * 8], 1),
+        ([(1, "word")] * 16, 0),
+        ([(1, "ab"), (2, "\x07"), (3, "cd")], 1),
+        ([(1, "ab"), (2, "\x07"), (3, "cd" * 120)], None),
+        ([(1, "a"), *[(2, "!!")] * 7], None),
+    ],
+)
+def test_what_each_gate_follows(stream: list[tuple[int, str]], place: int | None) -> None:
+    gates = streaming_gates(profile("chat"), vocabulary_size=10)
+    assert not any(feed(gates, steps(stream)))
+    assert gates.suspected() == place
+
+
+def test_what_is_switched_off_is_not_followed() -> None:
+    gates = streaming_gates(profile("off"), vocabulary_size=10)
+    feed(gates, steps([(1, "word")] * 50 + [(2, "\x07")] + [(3, "!")] * 50))
+    assert gates.suspected() is None
+
+
+def test_structured_output_is_judged_by_its_ids() -> None:
+    stream = steps([(1, "!")] * 150 + [(77, "")])
+    exempt = streaming_gates(profile("chat"), vocabulary_size=10, structured=True)
+    found = [one for one in feed(exempt, stream) if one]
+    assert [one.flaw for one in found] == [Flaw.ID_OUT_OF_RANGE]
+    asked = streaming_gates(
+        profile("chat", {"structured_text_gates": 1}), vocabulary_size=10, structured=True
+    )
+    assert any(one.flaw is Flaw.CHARACTER_RUN for one in feed(asked, stream) if one)

@@ -8,7 +8,7 @@ import pytest
 from sluicegate.guards.denied import Denial
 from sluicegate.ops.cli import main
 from sluicegate.ops.embedded_model import ensure_embedded_model
-from sluicegate.ops.tokenizer import ModelTokenizer, load_tokenizer
+from sluicegate.worker.model_tokenizer import ModelTokenizer, load_tokenizer
 
 
 @pytest.fixture(scope="module")

@@ -50,13 +50,14 @@ async def test_an_answer_with_its_record() -> None:
     assert report.text == "HELLO, WORLD"
     assert "".join(text for _, text in released) == report.text
     assert all(report.text[offset:].startswith(text) for offset, text in released)
-    assert report.usage.prompt_tokens == report.usage.completion_tokens == 12
+    assert report.usage.prompt_tokens == 12
+    assert report.usage.completion_tokens == 13, "with the end of the text"
     assert report.timings.queued_s == 0.5
     assert report.timings.first_token_s is not None
     assert 0 < report.timings.first_token_s < report.timings.engine_s
     (record,) = report.record.segments
     assert record.seed == seen[0].seed == 5
-    assert record.tokens == 12
+    assert record.tokens == 13
     assert record.finish_reason == "stop"
     assert seen[0].request_id.startswith("job-1:1:n")
 

@@ -252,7 +252,7 @@ async def test_retried_jobs_carry_their_history_into_the_result(
     result = await desk.result()
     assert [attempt.attempt for attempt in result.lineage.attempts] == [1, 2]
     assert result.usage.prompt_tokens == 7 + 5
-    assert result.usage.completion_tokens == 11 + 5
+    assert result.usage.completion_tokens == 11 + 6
     assert encode(result)
 
 
@@ -313,7 +313,7 @@ async def test_a_result_that_the_broker_finds_too_large_is_told_in_few_words(
 
     monkeypatch.setattr(ConfirmedPublisher, "publish", picky)
     start_worker()
-    sent = await desk.publish(job("x" * 5_000, sampling=Sampling(max_tokens=5_000)))
+    sent = await desk.publish(job("x" * 5_000, profile="off", sampling=Sampling(max_tokens=5_000)))
     result = await desk.result()
     assert isinstance(result.outcome, Failed)
     assert (result.job_id, result.outcome.reason) == (sent.id, Reason.TOO_LARGE)

@@ -32,7 +32,8 @@ def worker(folder: Path, url: str, namespace: str, **settings: object) -> Worker
 
 def jobs(count: int, seconds: float) -> list[GenerationJob]:
     length = int(seconds / STEP_S)
-    return [GenerationJob(prompt=f"{number:02} ".ljust(length, "x")) for number in range(count)]
+    prompts = [f"{number:02} ".ljust(length, "x") for number in range(count)]
+    return [GenerationJob(prompt=prompt, profile="off") for prompt in prompts]
 
 
 async def test_sigterm_drains_and_exits_0(tmp_path: Path, broker_url: str, namespace: str) -> None:

@@ -1,4 +1,4 @@
-"""A model's tokenizer, its vocabulary and what may end its texts, without loading the model."""
+"""A model's tokenizer, its vocabulary and what may end its texts."""
 
 import contextlib
 import os
@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from ..guards.denied import Denial, denied_tokens
 from ..guards.gate import Step
-from . import console
-from .embedded_model import ModelUnavailable, offline_environment
+from .engine import EngineUnavailable
 
 NEEDS: Final = "this needs transformers: pip install 'sluicegate[gpu]' (or [cpu])"
 
@@ -57,18 +56,19 @@ class ModelTokenizer(NamedTuple):
 
 
 def load_tokenizer(model: str) -> ModelTokenizer:
-    """The tokenizer of a model's folder or hub name. Takes seconds. Raises CannotStart without
-    transformers, ModelUnavailable where there is no such model."""
+    """The tokenizer of a model's folder or hub name, without the model. Takes seconds. Raises
+    EngineUnavailable without transformers, and where there is no such model."""
     if Path(model).is_dir():
-        for name, value in offline_environment().items():
-            os.environ.setdefault(name, value)
+        # Nothing is to be looked for on a hub.
+        for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
+            os.environ.setdefault(name, "1")
     try:
         from transformers import (  # noqa: PLC0415  seconds, and not in every environment
             AutoConfig,
             AutoTokenizer,
         )
     except ImportError:
-        raise console.CannotStart(NEEDS) from None
+        raise EngineUnavailable(NEEDS) from None
     auto_tokenizer: Any = AutoTokenizer
     auto_config: Any = AutoConfig
     try:
@@ -76,24 +76,27 @@ def load_tokenizer(model: str) -> ModelTokenizer:
         config: Any = auto_config.from_pretrained(model)
     except (OSError, ValueError) as error:
         lines = str(error).strip().splitlines() or ["no reason given"]
-        raise ModelUnavailable(f"no tokenizer for {model}: {lines[0]}") from error
+        raise EngineUnavailable(f"no tokenizer for {model}: {lines[0]}") from error
     if not hasattr(tokenizer, "backend_tokenizer"):
-        raise ModelUnavailable(
+        raise EngineUnavailable(
             f"the tokenizer of {model} is not of the fast kind, which this needs"
         )
-    size = max(len(tokenizer), int(config.get_text_config().vocab_size))
-    return ModelTokenizer(model, tokenizer, size, _stop_ids(model, tokenizer, config))
-
-
-def _stop_ids(model: str, tokenizer: Any, config: Any) -> frozenset[int]:
+    text_config = config.get_text_config()
+    ends: list[Any] = [text_config.eos_token_id]
     from transformers import GenerationConfig  # noqa: PLC0415  as above
 
-    ends: list[Any] = [tokenizer.eos_token_id, config.get_text_config().eos_token_id]
     generation: Any = GenerationConfig
     # It is optional; the tokenizer and the configuration name an end as well.
     with contextlib.suppress(OSError):
         ends.append(generation.from_pretrained(model).eos_token_id)
-    return frozenset(token for end in ends for token in _as_ids(end))
+    return of(model, tokenizer, int(text_config.vocab_size), ends)
+
+
+def of(name: str, tokenizer: Any, vocabulary_size: int, ends: Iterable[Any]) -> ModelTokenizer:
+    """A tokenizer that is loaded already. `ends`: ids, or lists of them, that end a text, besides
+    the tokenizer's own; None is none."""
+    stop_ids = frozenset(token for end in [tokenizer.eos_token_id, *ends] for token in _as_ids(end))
+    return ModelTokenizer(name, tokenizer, max(len(tokenizer), vocabulary_size), stop_ids)
 
 
 def _as_ids(said: Any) -> Iterator[int]:

@@ -1,0 +1,50 @@
+"""Flaws: the closed list of what a gate can find, and the levels that gates look on."""
+
+from enum import IntEnum, StrEnum
+
+
+class Level(IntEnum):
+    """Where a gate looks. Later levels see more and cost more."""
+
+    LOGITS = 1
+    TOKEN = 2
+    TEXT = 3
+    COHERENCE = 4
+    OUTPUT = 5
+
+
+class Flaw(StrEnum):
+    """Why a gate tripped. Codes are added, never renamed."""
+
+    # 1: the distribution that a token was to be drawn from
+    NON_FINITE_LOGITS = "non_finite_logits"
+    UNIFORM_LOGITS = "uniform_logits"
+    LOW_CONFIDENCE = "low_confidence"
+    FEW_CANDIDATES = "few_candidates"
+    # 2: token ids
+    ID_OUT_OF_RANGE = "id_out_of_range"
+    DENIED_TOKEN = "denied_token"  # noqa: S105
+    SILENT_TOKENS = "silent_tokens"
+    # 3: text as it comes
+    CONTROL_CHARACTER = "control_character"
+    PRIVATE_USE = "private_use"
+    UNASSIGNED = "unassigned"
+    REPLACEMENT_CHARACTER = "replacement_character"
+    MOJIBAKE = "mojibake"
+    DENIED_CHARACTER = "denied_character"
+    CHARACTER_RUN = "character_run"
+    WORD_RUN = "word_run"
+    MARKER_RUN = "marker_run"
+    LOOP = "loop"
+    # 4: a window of text
+    LOST_CONFIDENCE = "lost_confidence"
+    INCOHERENT = "incoherent"
+    SCRIPT_BREAK = "script_break"
+    LOW_NOVELTY = "low_novelty"
+    # 5: the whole output
+    EMPTY_ANSWER = "empty_answer"
+    TOO_SHORT = "too_short"
+    REPETITIVE = "repetitive"
+    UNFINISHED_CHARACTER = "unfinished_character"
+    ENGINE_REPETITION = "engine_repetition"
+    ENGINE_ABORT = "engine_abort"

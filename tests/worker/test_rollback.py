@@ -1,0 +1,222 @@
+"""Rollback in the session, on the scripted engine: what a client sees, what is written down."""
+
+from collections.abc import Callable
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sluicegate.guards.engine_gates import Signal
+from sluicegate.rollback import base_seed, derive_seed
+from sluicegate.schemas import Flaw, GenerationJob, InvalidMessage, Reason, Sampling
+from sluicegate.worker.endings import Answered, Ending, GaveUp, Refused, Report
+from sluicegate.worker.engine import EngineInfo, Segment
+from sluicegate.worker.scripted import ScriptedEngine
+from sluicegate.worker.session import GenerationSession
+
+GOOD = "The quick brown fox jumps over the lazy dog, and nobody minds. " * 3
+BAD = "\x00"
+
+Script = Callable[[Segment, str], str]
+
+
+async def run(
+    script: Script, *, chunk: int = 3, stream: bool = False, **job: object
+) -> tuple[Ending, Report, list[tuple[int, str]]]:
+    engine = ScriptedEngine(script, chunk=chunk)
+    await engine.open()
+    released: list[tuple[int, str]] = []
+    session = GenerationSession(
+        GenerationJob(**{"id": "job", "prompt": "go", **job}),  # pyright: ignore[reportArgumentType]
+        engine,
+        worker="w",
+        nonce="n",
+        release=(lambda offset, text: released.append((offset, text))) if stream else None,
+    )
+    ending = await session.run()
+    return ending, session.report(ending, None), released
+
+
+def struck_once(at: int, fault: str = BAD) -> Script:
+    """A fault in the first segment only: transient."""
+    segments = 0
+
+    def script(segment: Segment, _prompt: str) -> str:
+        nonlocal segments
+        segments += 1
+        return GOOD[:at] + fault + GOOD[at:] if segments == 1 else GOOD
+
+    return script
+
+
+async def test_a_fault_that_passes_is_cut_out_and_the_text_goes_on() -> None:
+    ending, report, _ = await run(struck_once(80))
+    assert ending == Answered("stop")
+    assert report.text == GOOD
+    (trip,) = report.record.trips
+    assert trip.flaw is Flaw.DENIED_CHARACTER
+    assert trip.action == "rollback"
+    assert trip.segment == 0
+    assert trip.chars == (80, 81)
+    first, *rest = report.record.segments
+    assert (first.start, rest[0].start) == (0, trip.kept)
+    assert rest[0].prompt_tokens == first.prompt_tokens + trip.kept
+    assert trip.wasted == first.tokens - trip.kept
+    assert report.usage.wasted_tokens == trip.wasted
+    assert report.usage.completion_tokens == len(GOOD) + 1
+    assert report.usage.prompt_tokens == 2
+    assert sum(each.tokens for each in report.record.segments) == len(GOOD) + 1 + trip.wasted
+
+
+async def test_what_changes_is_written_down_and_goes_back_to_the_jobs_own() -> None:
+    seen: list[Segment] = []
+    inner = struck_once(80)
+
+    def script(segment: Segment, prompt: str) -> str:
+        seen.append(segment)
+        return inner(segment, prompt)
+
+    _, report, _ = await run(script, sampling=Sampling(temperature=0.5, seed=9))
+    first, changed, *rest = seen
+    assert changed.sampling.temperature != first.sampling.temperature or (
+        changed.sampling.repetition_penalty != first.sampling.repetition_penalty
+    )
+    assert report.record.segments[1].parameters
+    assert rest[-1].sampling.temperature == 0.5
+    assert not report.record.segments[-1].parameters
+    assert [each.sampling.max_tokens for each in (first, rest[-1])] == [
+        512,
+        512 - rest[-1].carried,
+    ]
+
+
+async def test_a_fault_that_stays_ends_the_attempt_with_its_reason() -> None:
+    def script(segment: Segment, _prompt: str) -> str:
+        return GOOD[: segment.carried + 40] + BAD
+
+    ending, report, _ = await run(script)
+    assert isinstance(ending, GaveUp)
+    assert ending.detail
+    assert report.record.trips[-1].action == "give_up"
+    assert {trip.action for trip in report.record.trips[:-1]} == {"rollback"}
+    # What could not be mended is kept as evidence.
+    assert report.text.endswith(BAD)
+
+
+async def test_the_same_job_twice_has_the_same_story() -> None:
+    reports = [(await run(struck_once(80), stream=True))[1] for _ in range(2)]
+    one, other = ([(s.seed, s.start, s.parameters) for s in r.record.segments] for r in reports)
+    assert one == other
+    assert reports[0].record.trips == reports[1].record.trips
+    base = base_seed("job", None)
+    assert {reports[0].record.segments[i].seed for i in range(2)} <= {
+        base,
+        derive_seed(base, 1, 1),
+    }
+
+
+@settings(max_examples=60, deadline=None)
+@given(at=st.integers(0, len(GOOD)), chunk=st.integers(1, 20), fault=st.integers(0, 2))
+async def test_no_client_ever_sees_a_retracted_character(at: int, chunk: int, fault: int) -> None:
+    script = struck_once(at, (BAD, "x" * 130, "tick tock " * 30)[fault])
+    ending, report, released = await run(script, chunk=chunk, stream=True)
+    assert ending == Answered("stop")
+    seen = ""
+    for offset, text in released:
+        assert offset == len(seen)
+        seen += text
+    assert seen == report.text
+    if fault < 2:
+        assert report.text == GOOD
+
+
+async def test_text_is_held_back_and_then_sent() -> None:
+    # Nothing in it comes again: a gate that follows a possible loop holds back more.
+    text = " ".join(str(number) for number in range(100, 150))
+    _, report, released = await run(lambda _segment, _prompt: text, chunk=1, stream=True)
+    assert "".join(text for _, text in released) == report.text == text
+    assert len(released) > 100
+    assert len(released[-1][1]) <= 40
+
+
+async def test_a_stop_string_over_the_seam_still_stops() -> None:
+    stop = GOOD[76:84]
+    _, report, released = await run(struck_once(80), stream=True, sampling=Sampling(stop=(stop,)))
+    assert report.text == GOOD[:76].partition(stop)[0]
+    assert "".join(text for _, text in released) == report.text
+
+
+async def test_max_tokens_counts_over_the_seam() -> None:
+    ending, report, _ = await run(struck_once(30), sampling=Sampling(max_tokens=100))
+    assert ending == Answered("length")
+    assert report.text == GOOD[:100]
+
+
+async def test_profiles_and_thresholds_that_there_are_not_are_refused() -> None:
+    for job, field in (
+        ({"profile": "chatty"}, "$.profile"),
+        ({"gates": {"character_rum": 1}}, "$.gates"),
+    ):
+        ending, _, _ = await run(struck_once(3), **job)
+        assert isinstance(ending, Refused)
+        assert isinstance(ending.error, InvalidMessage)
+        assert (ending.error.reason, ending.error.field) == (Reason.UNSUPPORTED, field)
+
+
+async def test_a_jobs_own_threshold_rules() -> None:
+    script = struck_once(80, "x" * 130)
+    _, touched, _ = await run(script)
+    assert touched.record.trips
+    script = struck_once(80, "x" * 130)
+    _, left_alone, _ = await run(script, gates={"character_run": 0, "loop_copies": 0})
+    assert not left_alone.record.trips
+    assert left_alone.text == GOOD[:80] + "x" * 130 + GOOD[80:]
+
+
+class Speaking(ScriptedEngine):
+    """As if a plug-in ran in it: once, at a place, it forces a sentinel."""
+
+    def __init__(self, signal: Signal, at: int) -> None:
+        super().__init__(lambda _segment, _prompt: GOOD, chunk=2)
+        self._signal = signal
+        self._at = at
+        self.segments: list[Segment] = []
+        self._info = EngineInfo(
+            model="speaking",
+            max_model_len=4096,
+            vocabulary_size=256,
+            denied=frozenset(range(257, 262)),
+            sentinels=tuple(range(257, 262)),
+        )
+
+    async def stream(self, segment: Segment):  # noqa: ANN201
+        self.segments.append(segment)
+        first = len(self.segments) == 1
+        sent = 0
+        async for piece in super().stream(segment):
+            sent += len(piece.token_ids)
+            if first and sent > self._at:
+                sentinel = self.info.sentinels[self._signal]
+                yield type(piece)(token_ids=(sentinel,), finish_reason="stop")
+                return
+            yield piece
+
+
+async def test_what_the_plug_in_says_is_a_finding() -> None:
+    for signal, flaw in (
+        (Signal.NON_FINITE, Flaw.NON_FINITE_LOGITS),
+        (Signal.UNIFORM, Flaw.UNIFORM_LOGITS),
+        (Signal.LOW_CONFIDENCE, Flaw.LOW_CONFIDENCE),
+    ):
+        engine = Speaking(signal, 60)
+        await engine.open()
+        session = GenerationSession(GenerationJob(prompt="go"), engine, worker="w", nonce="n")
+        ending = await session.run()
+        report = session.report(ending, None)
+        assert ending == Answered("stop")
+        assert report.text == GOOD
+        (trip,) = report.record.trips
+        assert (trip.flaw, trip.action) == (flaw, "rollback")
+        assert trip.wasted == 60 + 1 - trip.kept
+        again = engine.segments[1]
+        # A numeric fault may have poisoned what is cached: from the prompt, and read none of it.
+        assert again.fresh_cache == (signal is not Signal.LOW_CONFIDENCE)
+        assert (again.carried == 0) == (signal is not Signal.LOW_CONFIDENCE)

@@ -1,0 +1,77 @@
+"""Which thresholds and which policy rule a job: the software's, the deployment's, the job's own."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
+from ..rollback import BadPolicy, Budgets, Table, default_table, read_table
+from ..schemas import GenerationJob, InvalidMessage, Reason
+from .config import Config, ConfigError
+
+
+class JobGating(Struct, frozen=True, kw_only=True):
+    """What rules one job."""
+
+    profile: Profile
+    table: Table
+
+    @property
+    def budgets(self) -> Budgets:
+        """What the attempt may spend on going back."""
+        return Budgets(
+            max_rollbacks=self.profile.max_rollbacks,
+            max_wasted_tokens=self.profile.max_wasted_tokens,
+            max_seconds=self.profile.max_rollback_seconds,
+        )
+
+
+class Gating:
+    """What rules the jobs of a deployment. Immutable."""
+
+    def __init__(
+        self,
+        tables: Mapping[str, Mapping[str, Any]] | None = None,
+        policy: Table | None = None,
+    ) -> None:
+        self._tables = tables
+        self._policy = policy or default_table()
+
+    def of(self, job: GenerationJob) -> JobGating:
+        """Raises InvalidMessage for a profile that there is not, and for overrides that make no
+        sense."""
+        if job.profile not in profile_names():
+            raise InvalidMessage(
+                Reason.UNSUPPORTED,
+                "$.profile",
+                f"{job.profile!r} is no profile; there are {', '.join(profile_names())}",
+            )
+        try:
+            own = profile(job.profile, job.gates, deployment=self._tables)
+        except BadProfile as error:
+            raise InvalidMessage(Reason.UNSUPPORTED, "$.gates", str(error)) from error
+        return JobGating(profile=own, table=self._policy)
+
+
+def gating(config: Config) -> Gating:
+    """From the files that the configuration names. Blocking, but short. Raises ConfigError."""
+    tables = policy = None
+    try:
+        if config.gates_file:
+            tables = read_tables(_text(config.gates_file, "gates_file"))
+        if config.policy_file:
+            policy = read_table(_text(config.policy_file, "policy_file"))
+    except BadProfile as error:
+        raise ConfigError(f"gates_file {config.gates_file}: {error}") from error
+    except BadPolicy as error:
+        raise ConfigError(f"policy_file {config.policy_file}: {error}") from error
+    return Gating(tables, policy)
+
+
+def _text(path: str, setting: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{setting}: {path} can't be read ({error})") from error

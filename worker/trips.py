@@ -1,0 +1,82 @@
+"""Findings in the worker's words: those of the plug-in as findings, all of them as records."""
+
+import math
+from typing import Final
+
+from ..guards.engine_gates import FLAWS, Signal
+from ..guards.finding import Finding
+from ..guards.profiles import Profile
+from ..rollback import Action, GiveUp, Rollback
+from ..schemas import TripRecord
+from ..schemas.errors import tame
+
+_MOST: Final = 1e9
+
+
+def from_signal(signal: Signal, profile: Profile, position: int, characters: int) -> Finding:
+    """What the plug-in found at the token that was to come next. Its span begins with the streak or
+    window that it judged."""
+    level, flaw = FLAWS[signal]
+    back, threshold, detail = 1, 0.0, "the logits were not finite"
+    match signal:
+        case Signal.UNIFORM:
+            detail = "all candidates were as likely as each other"
+        case Signal.LOW_CONFIDENCE:
+            back, threshold = (
+                _streak(profile.low_confidence_edge, profile.low_confidence_middle),
+                profile.logits_max_prob_threshold,
+            )
+            detail = "no candidate was likely, several steps in a row"
+        case Signal.FEW_CANDIDATES:
+            back, threshold = (
+                _streak(profile.few_candidates_edge, profile.few_candidates_middle),
+                profile.valid_token_count_threshold,
+            )
+            detail = "there was next to no choice, many steps in a row"
+        case Signal.LOST_CONFIDENCE:
+            back, threshold = profile.confidence_window, profile.min_confidence
+            detail = "the model lost its confidence over a window"
+        case Signal.NON_FINITE:
+            pass
+    return Finding(
+        gate="logits",
+        level=level,
+        flaw=flaw,
+        tokens=(max(0, position + 1 - back), position + 1),
+        chars=(characters, characters),
+        score=back,
+        threshold=threshold,
+        detail=detail,
+    )
+
+
+def _streak(edge: int, middle: int) -> int:
+    """The shorter one that is on: how far back the fault reaches for certain."""
+    return min((streak for streak in (edge, middle) if streak), default=1)
+
+
+def record(
+    finding: Finding, action: Action, *, segment: int, wasted: int, banned: int | None
+) -> TripRecord:
+    """A finding and its answer, for the lineage."""
+    rolled_back = action if isinstance(action, Rollback) else None
+    return TripRecord(
+        segment=segment,
+        gate=finding.gate,
+        level=finding.level,
+        flaw=finding.flaw,
+        tokens=finding.tokens,
+        chars=finding.chars,
+        score=_number(finding.score),
+        threshold=_number(finding.threshold),
+        detail=tame(finding.detail)[:500],
+        action="rollback" if rolled_back else "give_up" if isinstance(action, GiveUp) else "note",
+        kept=rolled_back.keep if rolled_back else 0,
+        wasted=wasted,
+        banned=banned,
+    )
+
+
+def _number(value: float) -> float:
+    """JSON has no infinity."""
+    return 0.0 if math.isnan(value) else max(-_MOST, min(_MOST, value))

@@ -1,0 +1,163 @@
+"""Loading vLLM: its arguments, our plug-in in it, and why it would not start."""
+
+import logging
+import os
+import re
+import shutil
+import signal
+from collections.abc import Sequence
+from multiprocessing import resource_tracker
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+from vllm.config import VllmConfig
+from vllm.engine.arg_utils import AsyncEngineArgs
+from vllm.platforms import current_platform
+from vllm.tokenizers.registry import get_tokenizer
+from vllm.usage.usage_lib import UsageContext
+from vllm.v1.engine.async_llm import AsyncLLM
+
+from ..guards.engine_gates import EngineConstants, choose_sentinels
+from ..guards.engine_plugin import install
+from . import model_tokenizer
+from .config import Config, slots
+from .engine import EngineUnavailable
+from .logs import engine_errors
+from .model_tokenizer import ModelTokenizer
+from .orphan_guard import WORKER_PID
+from .orphan_guard import is_installed as orphan_guard_is_installed
+
+log = logging.getLogger(__name__)
+
+# On CPU vLLM's default KV block is 128 tokens, so that short prefixes never hit the prefix cache.
+_CPU_BLOCK_SIZE = 32
+
+
+class Loaded(Struct, frozen=True):
+    """A running engine, a tokenizer of our own, and what the plug-in in it was told, if it runs."""
+
+    engine: AsyncLLM
+    tokenizer: ModelTokenizer
+    constants: EngineConstants
+    has_plugin: bool
+
+
+def load(config: Config, before: Sequence[str], after: Sequence[str]) -> Loaded:
+    """Blocking, from seconds to minutes. Further logits processors run before or after ours.
+    Raises EngineUnavailable with the likely remedy."""
+    arguments = _arguments(config)
+    os.environ[WORKER_PID] = str(os.getpid())
+    if not orphan_guard_is_installed():
+        log.warning("the engine would outlive a worker that is killed: install sluicegate again")
+    # A Ctrl-C in a terminal reaches every process of the group. The engine must outlive it until
+    # the worker has drained: signal masks are inherited by the processes that start from here.
+    # The resource tracker unblocks what it finds blocked when it starts, so it starts before.
+    resource_tracker.ensure_running()
+    masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return _load(AsyncEngineArgs(**arguments | config.engine_args), before, after)
+    except Exception as error:  # vLLM raises whatever went wrong, in this process or the other
+        raise EngineUnavailable(_explain(error, config)) from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masked)
+
+
+def _arguments(config: Config) -> dict[str, Any]:
+    arguments: dict[str, Any] = {
+        "model": config.model,
+        "dtype": config.dtype,
+        "max_num_seqs": slots(config),
+        "enforce_eager": config.enforce_eager,
+        "gpu_memory_utilization": config.gpu_memory_utilization,
+        "enable_prefix_caching": True,
+    }
+    if config.max_model_len:
+        arguments["max_model_len"] = config.max_model_len
+    if current_platform.is_cpu():
+        if not config.enforce_eager and not _has_compiler():
+            log.warning("no C++ compiler is installed: running eagerly, without compilation")
+            arguments["enforce_eager"] = True
+        arguments["block_size"] = _CPU_BLOCK_SIZE
+        arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
+    return arguments
+
+
+def _load(args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]) -> Loaded:
+    vllm_config = args.create_engine_config(UsageContext.ENGINE_CONTEXT)
+    tokenizer = _tokenizer(vllm_config)
+    denied = tokenizer.denied()
+    constants = EngineConstants(denied=tuple(denied), sentinels=choose_sentinels(denied))
+    model = vllm_config.model_config
+    model.logits_processors = [*(model.logits_processors or []), *before]
+    has_plugin = bool(constants.sentinels) and install(vllm_config, constants)
+    model.logits_processors = [*model.logits_processors, *after]
+    if not has_plugin:
+        log.warning("the gates on logits can't run inside this engine: watching from outside")
+    engine = AsyncLLM.from_vllm_config(
+        vllm_config,
+        enable_log_requests=args.enable_log_requests,
+        disable_log_stats=args.disable_log_stats,
+    )
+    return Loaded(engine, tokenizer, constants, has_plugin)
+
+
+def _tokenizer(vllm_config: VllmConfig) -> ModelTokenizer:
+    """Our own: encoding borrows it mutably in a thread, while the loop decodes with vLLM's."""
+    model = vllm_config.model_config
+    tokenizer = get_tokenizer(
+        model.tokenizer,
+        runner_type=model.runner_type,
+        tokenizer_mode=model.tokenizer_mode,
+        revision=model.tokenizer_revision,
+        trust_remote_code=model.trust_remote_code,
+    )
+    generation: dict[str, Any] = model.try_get_generation_config()
+    ends = (generation.get("eos_token_id"), getattr(model.hf_text_config, "eos_token_id", None))
+    return model_tokenizer.of(model.model, tokenizer, model.get_vocab_size(), ends)
+
+
+def _has_compiler() -> bool:
+    """Whether torch can compile for the CPU: it asks for `g++`, or what CXX names."""
+    return shutil.which(os.environ.get("CXX", "g++")) is not None
+
+
+_NO_MEMORY = (
+    r"out of memory|[Nn]ot enough|larger than the|less than requested|No available memory|"
+    r"allocate memory"
+)
+_NO_MODEL = (
+    r"OSError|RepositoryNotFound|LocalEntryNotFound|not a local folder|Can't load|[Oo]ffline"
+)
+
+
+def root_cause(log_text: str) -> str | None:
+    """The last exception in the tracebacks of vLLM's processes."""
+    found = re.findall(r"^(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b.*$", log_text, re.MULTILINE)
+    return found[-1] if found else None
+
+
+def _explain(error: Exception, config: Config) -> str:
+    text = f"{type(error).__name__}: {error}".strip()
+    if "See root cause above" in text:
+        text = root_cause(engine_errors()) or text
+    return explained(text, config)
+
+
+def explained(text: str, config: Config) -> str:
+    first = " ".join(text.split())[:500]
+    if config.model.startswith((".", "/", "~")) and not Path(config.model).is_dir():
+        return f"there is no folder {config.model}; set model to a model's folder or hub name"
+    if "unexpected keyword argument" in text:
+        return f"vLLM does not know an engine argument ({first}); check engine_args"
+    if re.search(_NO_MEMORY, text):
+        return (
+            f"not enough memory for model, context and KV cache ({first}); lower max_model_len or "
+            "the slots in lanes, or raise kv_cache_gib or gpu_memory_utilization"
+        )
+    if re.search(_NO_MODEL, text):
+        return (
+            f"the model {config.model!r} can't be loaded ({first}); check the folder or hub name, "
+            "and for a hub the network"
+        )
+    return f"vLLM did not start ({first}); its log above says more"
