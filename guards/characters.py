@@ -84,6 +84,8 @@ class CharacterGate:
 
     def suspected(self) -> int | None:
         """The first token with a suspect character that counts with the next one to come."""
+        if not any(self._seen.values()):
+            return None
         window, pieces = self._rules.window, self._tail.pieces
         places = [
             position

@@ -121,23 +121,36 @@ _RANK: Final = (
 
 
 def choose_sentinels(denied: Mapping[int, Denial], spare: Iterable[int] = ()) -> tuple[int, ...]:
-    """One id for each signal: denied ids first, then spare ones, which the plug-in denies from then
-    on (a tokenizer's added tokens that no answer of the deployment needs, say). Fewer where there
-    are not enough, or none."""
+    """One id for each signal, of the denied ones if there are enough. If not, of the spare ones
+    first: ids that no answer needs, which are denied from then on. Fewer where there are not
+    enough, or none."""
     ranked = sorted(denied, key=lambda token: (_RANK.index(denied[token]), token))
-    ranked += sorted({*spare} - denied.keys())
+    if len(ranked) < len(Signal):
+        ranked = [*sorted({*spare} - denied.keys()), *ranked]
     return tuple(ranked[: len(Signal)])
 
 
+# Which sentinel speaks for a signal, where there are so many. Few of them first tell apart what is
+# answered differently: numbers that are none, from a model that is not sure.
+_SHARED: Final = {
+    1: (0, 0, 0, 0, 0),
+    2: (0, 0, 1, 1, 1),
+    3: (0, 1, 2, 2, 2),
+    4: (0, 1, 2, 3, 2),
+    5: (0, 1, 2, 3, 4),
+}
+
+
 def signal_of(token_id: int, sentinels: Sequence[int]) -> Signal | None:
-    """What a sentinel says. Where there are fewer than signals, the last stands for several, and
-    is read as the gravest of them."""
-    return Signal(sentinels.index(token_id)) if token_id in sentinels else None
+    """What a sentinel says. One that speaks for several signals is read as the gravest of them."""
+    if token_id not in sentinels:
+        return None
+    return Signal(_SHARED[len(sentinels)].index(sentinels.index(token_id)))
 
 
 def sentinel_for(signal: Signal, sentinels: Sequence[int]) -> int:
     """The id to force."""
-    return sentinels[min(signal, len(sentinels) - 1)]
+    return sentinels[_SHARED[len(sentinels)][signal]]
 
 
 def seam_bans(words: Iterable[Sequence[int]], carried: Sequence[int]) -> tuple[Ban, ...]:

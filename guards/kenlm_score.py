@@ -45,6 +45,6 @@ def _load(path: str) -> Any:
     except ModuleNotFoundError:
         raise BadProfile("coherence_model: install the extra `kenlm` to use one") from None
     try:
-        return cast(Any, kenlm).Model(path)
+        return cast("Any", kenlm).Model(path)
     except OSError as error:
         raise BadProfile(f"coherence_model: {path} is no model of KenLM: {error}") from None

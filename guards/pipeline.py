@@ -12,8 +12,10 @@ from .loops import LoopGate, LoopRule
 from .markers import MarkerGate
 from .ngrams import built_in
 from .novelty import NoveltyGate
+from .outside import OutsideGate
 from .profiles import Profile
 from .runs import RunGate, RunRules
+from .switch import SwitchGate, SwitchRules
 from .tokens import TokenGate
 
 
@@ -39,7 +41,7 @@ class Pipeline:
     def __init__(self, gates: Sequence[Gate]) -> None:
         self._gates = tuple(gates)
         self._feeds = tuple(gate.feed for gate in self._gates)
-        self._followers = tuple(gate for gate in self._gates if isinstance(gate, Follower))
+        self._suspects = tuple(gate.suspected for gate in gates if isinstance(gate, Follower))
 
     def __repr__(self) -> str:
         return f"<Pipeline {' '.join(gate.name for gate in self._gates)}>"
@@ -63,8 +65,12 @@ class Pipeline:
     def suspected(self) -> int | None:
         """The first position that some gate follows as a possible fault and may yet complain about,
         or None. A client that is sent no more than what stands before it is spared the fault."""
-        places = (follower.suspected() for follower in self._followers)
-        return min((place for place in places if place is not None), default=None)
+        first: int | None = None
+        for suspected in self._suspects:
+            place = suspected()
+            if place is not None and (first is None or place < first):
+                first = place
+        return first
 
 
 def streaming_gates(
@@ -73,10 +79,15 @@ def streaming_gates(
     vocabulary_size: int,
     denied: Container[int] = frozenset(),
     structured: bool = False,
+    outside: bool = False,
 ) -> Pipeline:
     """The gates on tokens and text that a profile asks for, fresh. Of `structured` output, which a
-    grammar constrains, only the ids are judged, unless the profile says otherwise."""
+    grammar constrains, only the ids are judged, unless the profile says otherwise. `outside` adds
+    what can be seen of the logits where no plug-in runs in the engine. Raises BadProfile where the
+    profile names a language model that can't be had."""
     gates: list[Gate] = [TokenGate(vocabulary_size, denied, profile.silent_tokens)]
+    if outside:
+        gates.insert(0, OutsideGate(vocabulary_size))
     if not structured or profile.structured_text_gates:
         gates += _text_gates(profile)
     return Pipeline(gates)
@@ -86,11 +97,13 @@ def _text_gates(profile: Profile) -> list[Gate]:
     gates: list[Gate] = []
     if characters := _characters(profile):
         gates.append(CharacterGate(characters))
-    if profile.character_run or profile.line_run or profile.space_run or profile.word_run:
+    runs = (profile.character_run, profile.fill_run, profile.line_run, profile.space_run)
+    if any(runs) or profile.word_run:
         gates.append(
             RunGate(
                 RunRules(
                     characters=profile.character_run,
+                    fill=profile.fill_run,
                     lines=profile.line_run,
                     spaces=profile.space_run,
                     words=profile.word_run,
@@ -101,6 +114,17 @@ def _text_gates(profile: Profile) -> list[Gate]:
         gates.append(MarkerGate(profile.marker_run))
     if loops := _loops(profile):
         gates.append(LoopGate(loops))
+    if profile.script_switch_words:
+        gates.append(
+            SwitchGate(
+                SwitchRules(
+                    letters=profile.script_switch_after,
+                    words=profile.script_switch_words,
+                    run=profile.script_switch_letters,
+                    latin_run=profile.script_switch_latin,
+                )
+            )
+        )
     return gates + _coherence(profile)
 
 

@@ -42,10 +42,15 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     allowed_characters: str
     denied_characters: str
     character_run: int
+    fill_run: int
     line_run: int
     space_run: int
     word_run: int
     marker_run: int
+    script_switch_after: int
+    script_switch_words: int
+    script_switch_letters: int
+    script_switch_latin: int
     loop_period: int
     loop_copies: int
     loop_tokens: int

@@ -15,6 +15,8 @@ from .gate import Step
 
 # Rules, table borders, fill-in blanks, progress bars, redaction bars.
 _LINES: Final = regex.compile(r"[-=_~*#.·+/\\|\p{Pd}\u2500-\u259F…。・]")
+# What nothing looks like when it is encoded: base64 of zeros, hexadecimal zeros and ones.
+_FILL: Final = frozenset("A0fF")
 _WORD_LETTERS: Final = 3
 # From here on a run may become one too many, in characters or copies of a word.
 _SUSPICIOUS: Final = 16
@@ -25,7 +27,8 @@ class RunRules(Struct, frozen=True, kw_only=True):
     least three letters, the others characters."""
 
     characters: int = 100
-    lines: int = 400
+    fill: int = 400
+    lines: int = 240
     spaces: int = 1000
     words: int = 20
 
@@ -51,8 +54,8 @@ class RunGate:
 
     def __init__(self, rules: RunRules | None = None) -> None:
         self._rules = rules = rules or RunRules()
-        lengths = [length for length in (rules.characters, rules.lines, rules.spaces) if length > 0]
-        self._least = min(lengths, default=0)
+        lengths = (rules.characters, rules.fill, rules.lines, rules.spaces)
+        self._least = min((length for length in lengths if length > 0), default=0)
         # Only a piece as long as a run can hide a whole one.
         self._inside = regex.compile(rf"(.)\1{{{max(self._least - 1, 1)},}}", regex.DOTALL)
         self._runs: list[_Run] = []
@@ -106,13 +109,13 @@ class RunGate:
         """Where a run of 16 and more begins that may become too long."""
         if not self._runs:
             return None
-        run, rules = self._runs[-1], self._rules
-        places: list[int] = []
-        if rules.words and run.copies >= _SUSPICIOUS:
-            places.append(len(self._runs) - run.copies)
-        if self._limit(run.character) and run.end - run.offset >= _SUSPICIOUS:
-            places.append(run.position)
-        return min(places, default=None)
+        run = self._runs[-1]
+        long = run.end - run.offset >= _SUSPICIOUS and self._limit(run.character) > 0
+        place = run.position if long else None
+        if self._rules.words and run.copies >= _SUSPICIOUS:
+            first = len(self._runs) - run.copies
+            place = first if place is None else min(place, first)
+        return place
 
     def _judge_rest(self, step: Step, before: _Run) -> Finding | None:
         """A run that this step ends, and those it holds whole."""
@@ -151,11 +154,14 @@ class RunGate:
     def _limit(self, character: str) -> int:
         if character.isspace() and character not in "\r\n":
             return self._rules.spaces
+        if character in _FILL:
+            return self._rules.fill
         return self._rules.lines if _LINES.match(character) else self._rules.characters
 
     def _judge_word(self, step: Step, copies: int) -> Finding | None:
         text = step.text.strip()
-        if len(text) < _WORD_LETTERS or not text.isalpha():
+        # A run of one letter is no word.
+        if len(text) < _WORD_LETTERS or not text.isalpha() or len(text) == text.count(text[0]):
             return None
         onset = step.position + 1 - copies
         return Finding(

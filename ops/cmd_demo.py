@@ -1,46 +1,148 @@
-"""`sluice demo`: the whole way of a job, once, on this machine."""
+"""`sluice demo`: the whole way of a job, once, on this machine; or a fault and how it is mended."""
 
 import asyncio
+import shutil
+import sys
 import time
+from collections.abc import Callable
+from typing import TextIO
 
 import click
+from click.core import ParameterSource
 
 from ..worker.config import Config
 from . import console
 from .cmd_worker import with_model
 from .settings import current_settings, option_flags
 
+# As in `faults.Fault`, whose module `--help` doesn't need.
+FAULTS = ("nan", "uniform", "loop", "salad", "mojibake", "special", "language", "invalid-id")
+_WIDEST = 160
+
 
 @click.command(name="demo")
 @option_flags("amqp_url", "model", "max_model_len", "engine")
-@click.option("--json", "as_json", is_flag=True, help="Print the results as JSON lines.")
-def command(config: Config, as_json: bool) -> None:
+@click.option(
+    "--inject",
+    "fault",
+    type=click.Choice(FAULTS),
+    help="Put this fault into a real engine instead, and show it with and without the gates.",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="With --inject: which tokens the fault is made of.",
+)
+@click.option(
+    "--at",
+    metavar="TOKEN",
+    type=click.IntRange(min=0, max=500),
+    default=24,
+    show_default=True,
+    help="With --inject: after how many tokens of the answer it strikes.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the results as JSON lines; with --inject, one JSON object.",
+)
+def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool) -> None:
     """Publish a handful of jobs, run them on a real engine, and print what came back.
 
     Starts a private RabbitMQ node (unless --amqp-url or SLUICE_AMQP_URL names a broker) and a
     worker with the embedded model (unless --model or SLUICE_MODEL names another), and stops both.
+
+    With --inject no broker is needed: one answer is generated twice on one engine with a fault in
+    it, as a user of the plain engine would get it and with gates and rollback. Shown are both
+    texts, the fault marked, and what was found when, by which gate, and what was done about it.
+    Exit status 0: the fault was found and nothing of it is in the text; 1: it was not.
+
+    \b
+    Faults:
+      nan         logits that are not numbers: a broken kernel, a poisoned KV cache
+      uniform     the same behind nan_to_num: every token is as likely as any other
+      loop        the same phrase round and round
+      salad       a distribution that lost its shape: tokens from anywhere
+      mojibake    UTF-8 read as cp1252
+      special     special tokens, which bring no text
+      language    a passage in another script, as from somebody else's answer
+      invalid-id  token ids that no answer has, as when a mask fails
 
     \b
     Examples:
       sluice demo
       SLUICE_MODEL=Qwen/Qwen3-0.6B sluice demo
       sluice demo --json | jq .timings
+      sluice demo --inject nan
+      sluice demo --inject loop --seed 3 --at 40
+      sluice demo --inject language --json | jq '.gated.trips[].flaw'
     """
-    # They pull in the broker's client, which `--help` doesn't need.
-    from ..schemas import GenerationResult, encode  # noqa: PLC0415
-    from .demo import DemoJob, demo_jobs, run_demo, text_of  # noqa: PLC0415
+    if fault is None and any(map(_is_given, ("seed", "at"))):
+        raise click.UsageError("--seed and --at go with --inject")
+    ready = with_model(config)
+    ok = (
+        _run_jobs(ready, as_json)
+        if fault is None
+        else _run_fault(ready, fault, seed=seed, at=at, as_json=as_json)
+    )
+    if not ok:
+        click.get_current_context().exit(console.FAILED)
 
+
+def _sayer(stream: TextIO | None = None) -> Callable[[str], None]:
+    """Progress with the seconds since now, on standard error or where it is told."""
     began = time.monotonic()
 
     def say(text: str) -> None:
-        click.echo(f"[{time.monotonic() - began:5.1f} s] {text}", err=True)
+        click.echo(f"[{time.monotonic() - began:5.1f} s] {text}", file=stream, err=True)
+
+    return say
+
+
+def _is_given(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.COMMANDLINE
+
+
+def _run_jobs(config: Config, as_json: bool) -> bool:
+    # They pull in the broker's client, which `--help` doesn't need.
+    from ..schemas import GenerationResult, encode  # noqa: PLC0415
+    from .demo import DemoJob, demo_jobs, run_demo, text_of  # noqa: PLC0415
 
     def show(demo: DemoJob, result: GenerationResult) -> None:
         click.echo(encode(result).decode() if as_json else f"\n{text_of(demo, result)}\n")
 
     given = current_settings().sources["amqp_url"].kind != "default"
     jobs = demo_jobs()
-    ready = with_model(config)
-    done = asyncio.run(run_demo(ready, jobs, broker_is_given=given, say=say, show=show))
-    if done < len(jobs):
-        click.get_current_context().exit(console.FAILED)
+    say = _sayer()
+    done = asyncio.run(run_demo(config, jobs, broker_is_given=given, say=say, show=show))
+    return done == len(jobs)
+
+
+def _run_fault(config: Config, fault: str, *, seed: int, at: int, as_json: bool) -> bool:
+    if config.engine != "vllm":
+        raise click.UsageError("--inject needs the real engine: leave --engine at vllm")
+    from .faults import Fault  # noqa: PLC0415  what `--help` doesn't need
+    from .hush import hushed  # noqa: PLC0415
+    from .inject_view import lines  # noqa: PLC0415
+
+    with hushed() as terminal:
+        say = _sayer(terminal)
+        say("importing vLLM")
+        try:
+            from . import inject_run  # noqa: PLC0415  seconds, and not in every environment
+        except ImportError as error:
+            raise console.CannotStart(
+                f"vLLM can't be imported ({error}): pip install 'sluicegate[gpu]' (or [cpu])"
+            ) from error
+        injection = asyncio.run(inject_run.run(config, Fault(fault), at=at, seed=seed, say=say))
+    if as_json:
+        console.print_json(injection)
+    else:
+        width = min(_WIDEST, shutil.get_terminal_size().columns)
+        click.echo()
+        for line in lines(injection, width=width, colour=sys.stdout.isatty()):
+            click.echo(line)
+    return injection.ok

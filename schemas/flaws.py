@@ -36,6 +36,7 @@ class Flaw(StrEnum):
     WORD_RUN = "word_run"
     MARKER_RUN = "marker_run"
     LOOP = "loop"
+    SCRIPT_SWITCH = "script_switch"
     # 4: a window of text
     LOST_CONFIDENCE = "lost_confidence"
     INCOHERENT = "incoherent"

@@ -208,6 +208,14 @@ def _observe(report: Report, settlement: Settlement) -> None:
         metrics.TRIPS.labels(
             level=str(int(trip.level)), flaw=trip.flaw.value, action=trip.action
         ).inc()
+        log.info(
+            "level %d, %s at token %d: %s%s",
+            trip.level,
+            trip.flaw,
+            trip.tokens[0],
+            trip.action.replace("_", " "),
+            f" to token {trip.kept}, {trip.wasted} wasted" if trip.action == "rollback" else "",
+        )
     metrics.ENGINE.observe(report.timings.engine_s)
     if report.timings.queued_s is not None:
         metrics.QUEUED.observe(report.timings.queued_s)

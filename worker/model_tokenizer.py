@@ -2,14 +2,20 @@
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from ..guards.denied import Denial, denied_tokens
+from ..guards.engine_gates import choose_sentinels
 from ..guards.gate import Step
 from .engine import EngineUnavailable
 
+# How repositories, files and issues were set apart in the text that models of code learnt from.
+_CORPUS_MARKER: Final = re.compile(
+    r"<\|?(repo_?name|file_?(name|sep)|gh_stars|issue_\w+|jupyter_\w+|commit_\w+|empty_output)\|?>"
+)
 NEEDS: Final = "this needs transformers: pip install 'sluicegate[gpu]' (or [cpu])"
 
 
@@ -27,6 +33,17 @@ class ModelTokenizer(NamedTuple):
         return denied_tokens(
             self.tokenizer, vocabulary_size=self.vocabulary_size, legal=self.stop_ids
         )
+
+    def sentinels(self, denied: dict[int, Denial]) -> tuple[int, ...]:
+        """The ids that the plug-in in the engine speaks with. Where there are too few denied ones,
+        markers of training corpora, which have no place in an answer, are denied as well."""
+        added: dict[str, int] = self.tokenizer.get_added_vocab()
+        spare = [
+            token
+            for name, token in added.items()
+            if _CORPUS_MARKER.fullmatch(name) and token not in self.stop_ids
+        ]
+        return choose_sentinels(denied, spare)
 
     def encode(self, text: str) -> list[int]:
         """The text's ids. What is spelled like a special token is ordinary text, for so it was in

@@ -77,6 +77,7 @@ def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeli
         vocabulary_size=info.vocabulary_size,
         denied=info.denied,
         structured=job.sampling.structured_output is not None,
+        outside=not info.sentinels,
     )
 
 

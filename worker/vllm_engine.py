@@ -119,7 +119,7 @@ class VllmEngine:
             model=model.model,
             max_model_len=model.max_model_len,
             vocabulary_size=len(loaded.tokenizer.tokenizer),
-            denied=frozenset(loaded.constants.denied),
+            denied=frozenset({*loaded.constants.denied, *loaded.constants.sentinels}),
             sentinels=loaded.constants.sentinels if loaded.has_plugin else (),
         )
         return self._info

@@ -18,7 +18,7 @@ from vllm.tokenizers.registry import get_tokenizer
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
-from ..guards.engine_gates import EngineConstants, choose_sentinels
+from ..guards.engine_gates import EngineConstants
 from ..guards.engine_plugin import install
 from . import model_tokenizer
 from .config import Config, slots
@@ -87,7 +87,7 @@ def _load(args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]) ->
     vllm_config = args.create_engine_config(UsageContext.ENGINE_CONTEXT)
     tokenizer = _tokenizer(vllm_config)
     denied = tokenizer.denied()
-    constants = EngineConstants(denied=tuple(denied), sentinels=choose_sentinels(denied))
+    constants = EngineConstants(denied=tuple(denied), sentinels=tokenizer.sentinels(denied))
     model = vllm_config.model_config
     model.logits_processors = [*(model.logits_processors or []), *before]
     has_plugin = bool(constants.sentinels) and install(vllm_config, constants)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from sluicegate.guards.engine_gates import EngineConstants, EngineGates, Signal
+from sluicegate.guards.engine_gates import EngineConstants, EngineGates, Signal, signal_of
 from torch import Tensor
 
 VOCABULARY = 1500
@@ -103,6 +103,6 @@ def said(logits: Tensor, sentinels: Sequence[int] = CONSTANTS.sentinels) -> Sign
     alive = [int(token) for token in np.flatnonzero(~np.isneginf(logits.numpy()))]
     if len(alive) == 1 and alive[0] in sentinels:
         assert logits[alive[0]] == 0
-        return Signal(sentinels.index(alive[0]))
+        return signal_of(alive[0], sentinels)
     assert not {*alive} & {*CONSTANTS.denied}
     return None

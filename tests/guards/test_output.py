@@ -1,7 +1,7 @@
 """The whole output: what no success is, and repetition that is none."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sluicegate.guards.finding import Finding, Flaw, Level
 from sluicegate.guards.output import judge_output, repetition_ratio
@@ -114,6 +114,7 @@ def test_languages_without_blanks() -> None:
     assert repetition_ratio(once * 40) > 0.9
 
 
+@settings(deadline=None)
 @given(st.text(max_size=2000))
 def test_a_ratio_is_a_share(text: str) -> None:
     assert 0.0 <= repetition_ratio(text * 3) <= 1.0

@@ -19,7 +19,7 @@ def test_a_job_is_stronger_than_the_deployment_and_that_than_the_default() -> No
     assert (chat.word_run, chat.marker_run) == (9, 7)
     # What is off stays off, and what a profile says itself is its own.
     assert profile("summary", deployment=tables).marker_run == 6
-    assert profile("data", deployment=tables).marker_run == 100
+    assert profile("data", deployment=tables).marker_run == 24
     assert profile("off", deployment=tables) == profile("off")
 
 
@@ -34,6 +34,11 @@ def test_a_job_is_stronger_than_the_deployment_and_that_than_the_default() -> No
         ({"word_run": -1}, "word_run: must be from 0 to 100000, not -1"),
         ({"mojibake_window": 0}, "mojibake_window: must be from 1 to 100000, not 0"),
         ({"allowed_characters": 7}, "allowed_characters: must be text, not 7"),
+        ({"incoherence": "1"}, "incoherence: must be a number, not '1'"),
+        ({"incoherence": True}, "incoherence: must be a number, not True"),
+        ({"min_confidence": 0.5}, "min_confidence: must be from -100 to 0, not 0.5"),
+        ({"max_repetition_ratio": 1.5}, "max_repetition_ratio: must be from 0 to 1, not 1.5"),
+        ({"coherence_window": 20}, "coherence_window: must be from 50 to 2000, not 20"),
     ],
 )
 def test_wrong_overrides(overrides: dict[str, Any], problem: str) -> None:
@@ -67,3 +72,30 @@ def test_a_name_that_is_none() -> None:
         profile("cod")
     with pytest.raises(BadProfile, match="base is no profile"):
         profile("base")
+
+
+def test_a_number_may_be_whole() -> None:
+    assert profile("chat", {"max_repetition_ratio": 1}).max_repetition_ratio == 1
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_none(value: float) -> None:
+    with pytest.raises(BadProfile, match="min_confidence: must be from -100 to 0"):
+        profile("chat", {"min_confidence": value})
+
+
+def test_a_file_of_the_workers_is_not_for_a_job_to_name() -> None:
+    with pytest.raises(BadProfile, match="coherence_model: a deployment sets it, not a job"):
+        profile("chat", {"coherence_model": "/etc/passwd"})
+    tables = read_tables("[chat]\ncoherence_model = '/models/en.bin'\n")
+    assert profile("chat", deployment=tables).coherence_model == "/models/en.bin"
+
+
+def test_what_the_engine_is_asked() -> None:
+    said = {"min_confidence": -4.0, "low_confidence_edge": 2, "logits_edge_tokens": 9}
+    asked = profile("chat", said).engine_gates(7, 300)
+    assert (asked.position, asked.max_tokens, asked.edge) == (7, 300, 9)
+    assert (asked.min_confidence, asked.low_confidence_edge) == (-4.0, 2)
+    off = profile("off").engine_gates()
+    assert (off.low_confidence_edge, off.low_confidence_middle, off.confidence_window) == (0, 0, 0)
+    assert (off.few_candidates_edge, off.few_candidates_middle) == (0, 0)

@@ -1,0 +1,45 @@
+"""`sluice demo --inject`: an engine of its own for one injection. Importing it imports vLLM."""
+
+import os
+from typing import Final
+
+from msgspec import structs
+
+from ..worker.config import Config
+from ..worker.model_tokenizer import load_tokenizer
+from ..worker.vllm_engine import VllmEngine
+from .faults import AFTER, BEFORE, Fault, Orders, Vocabulary, order
+from .inject import Injection, Say, inject, job_for
+
+_CONTEXT: Final = 1024
+
+
+async def run(config: Config, kind: Fault, *, at: int, seed: int, say: Say) -> Injection:
+    """Start an engine, let the fault strike with and without gates, and stop it.
+
+    Raises EngineUnavailable, and CannotInject where the model has no tokens for the fault.
+    """
+    ordered = order(kind, Vocabulary.of(load_tokenizer(config.model)), at=at, seed=seed)
+    # The faults speak the older of vLLM's two interfaces.
+    os.environ["VLLM_USE_V2_MODEL_RUNNER"] = "0"
+    orders = Orders()
+    engine = VllmEngine(
+        structs.replace(
+            config,
+            max_model_len=config.max_model_len or _CONTEXT,
+            # Compiling would take longer than the demo, and needs a compiler on the machine.
+            enforce_eager=True,
+            lanes="interactive=1",
+        ),
+        before=BEFORE,
+        after=AFTER,
+        decorate=orders,
+    )
+    try:
+        say("starting an engine, which loads the model (half a minute on a small machine)")
+        await engine.open()
+        injection = await inject(engine, orders, ordered, job_for(ordered, "inject"), say)
+        say("stopping the engine")
+        return injection
+    finally:
+        await engine.close()

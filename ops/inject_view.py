@@ -1,0 +1,100 @@
+"""An injection for a terminal: the texts side by side, and what happened when."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from ..schemas import SegmentRecord, TripRecord
+from .console import table
+from .faults import MEANING
+from .inject import Injection
+from .side_by_side import columns
+
+_HEADS: Final = ("the plain engine", "with the gates")
+_ACTIONS: Final = {"note": "noted", "rollback": "went back", "give_up": "gave up"}
+
+
+def lines(injection: Injection, *, width: int, colour: bool) -> Iterator[str]:
+    """Everything, in the order in which it is read."""
+    raw, gated = injection.raw, injection.gated
+    yield f"── {injection.kind}: {MEANING[injection.kind]} ".ljust(width, "─")
+    yield ""
+    half = max(0, (width - 3) // 2)
+    yield f"{_HEADS[0].ljust(half)} │ {_HEADS[1]}"
+    yield f"{'─' * half}─┼─{'─' * half}"
+    yield from columns(
+        raw.text,
+        gated.text,
+        marked=raw.span,
+        insert=_silent(injection),
+        width=width,
+        colour=colour,
+    )
+    yield ""
+    yield from table(_timeline(injection))
+    yield ""
+    yield verdict(injection)
+
+
+def verdict(injection: Injection) -> str:
+    """The outcome in a sentence."""
+    gated = injection.gated
+    if injection.raw.onset >= len(injection.raw.token_ids):
+        return f"The plain engine's text ended before token {injection.at}: no fault struck."
+    if injection.found_after_tokens is None:
+        found = "The fault was not found"
+    else:
+        found = f"The fault was found with its token number {injection.found_after_tokens}"
+    if injection.clean:
+        left = "nothing of it is in the text"
+    elif gated.surviving:
+        left = f"{gated.surviving} of its tokens are in the text"
+    elif gated.outcome != "completed":
+        left = f"there is no text: {gated.outcome}, {gated.detail}"
+    else:
+        left = "the text still looks like it"
+    return f"{found}; {left}. {gated.wasted_tokens} tokens were thrown away."
+
+
+def _silent(injection: Injection) -> str:
+    struck = len(injection.raw.token_ids) - injection.raw.onset
+    return f"({min(struck, injection.length)} tokens without text)" if struck > 0 else ""
+
+
+def _timeline(injection: Injection) -> Iterator[tuple[str, ...]]:
+    yield ("time", "token", "what", "details")
+    yield ("", str(injection.at), "fault", str(injection.kind))
+    gated = injection.gated
+    elapsed = 0.0
+    for number, segment in enumerate(gated.segments):
+        yield (f"{elapsed:.2f} s", str(segment.start), "segment", _began(segment))
+        elapsed += segment.engine_s
+        for trip in gated.trips:
+            if trip.segment == number:
+                yield _tripped(trip, elapsed if trip.action != "note" else None)
+    end = gated.segments[-1].start + gated.segments[-1].tokens if gated.segments else 0
+    yield (f"{elapsed:.2f} s", str(end), gated.outcome, gated.detail)
+    for trip in gated.trips:
+        if trip.segment >= len(gated.segments):
+            yield _tripped(trip, elapsed)
+
+
+def _began(segment: SegmentRecord) -> str:
+    changed = ", ".join(f"{name} {value}" for name, value in segment.parameters.items())
+    cache = (
+        "prefix cache not read"
+        if segment.fresh_cache
+        else f"{segment.cached_tokens} of {segment.prompt_tokens} tokens from the cache"
+    )
+    return f"{cache}; {changed or 'as the job asks'}; brought {segment.tokens} tokens"
+
+
+def _tripped(trip: TripRecord, at_s: float | None) -> tuple[str, ...]:
+    when = "" if at_s is None else f"{at_s:.2f} s"
+    found = (
+        f"{trip.flaw} by {trip.gate} (level {trip.level}) in tokens {trip.tokens[0]} to "
+        f"{trip.tokens[1] - 1}, score {trip.score:g} against {trip.threshold:g}"
+    )
+    if trip.action == "rollback":
+        banned = "" if trip.banned is None else f", token {trip.banned} banned there"
+        found += f"; kept {trip.kept}, threw {trip.wasted} away{banned}"
+    return (when, str(trip.tokens[1] - 1), _ACTIONS[trip.action], found)

@@ -1,0 +1,55 @@
+"""Which thresholds and policy rule: the software's, the deployment's, the job's own."""
+
+from pathlib import Path
+
+import pytest
+from sluicegate.rollback import default_table
+from sluicegate.schemas import GenerationJob, InvalidMessage
+from sluicegate.worker.config import Config, ConfigError
+from sluicegate.worker.gating import Gating, gating
+
+
+def written(folder: Path, text: str) -> str:
+    path = folder / "own.toml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_jobs_own_goes_over_the_deployments_and_that_over_the_softwares(tmp_path: Path) -> None:
+    path = written(tmp_path, "[base]\nword_run = 7\nmax_rollbacks = 3\n[code]\ncharacter_run = 8\n")
+    ours = gating(Config(gates_file=path))
+    code = ours.of(GenerationJob(prompt="x", profile="code", gates={"word_run": 9}))
+    assert code.profile.word_run == 9
+    assert code.profile.character_run == 8
+    assert code.budgets.max_rollbacks == 3
+    chat = Gating().of(GenerationJob(prompt="x"))
+    assert chat.profile.character_run not in (7, 8)
+    assert chat.table is default_table()
+
+
+def test_a_policy_of_ones_own(tmp_path: Path) -> None:
+    path = written(tmp_path, '[loop]\nthen = "note"\n')
+    table = gating(Config(policy_file=path)).of(GenerationJob(prompt="x")).table
+    (row,) = (row for row in table.rows if row.name == "loop")
+    assert row.then == "note"
+
+
+@pytest.mark.parametrize("setting", ["gates_file", "policy_file"])
+@pytest.mark.parametrize("text", ["not toml", "[nonsense]\nx = 1\n", "[base]\nword_run = -1\n"])
+def test_files_that_make_no_sense_stop_the_worker_at_the_start(
+    tmp_path: Path, setting: str, text: str
+) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError, match=f"{setting}.*own.toml"):
+        gating(Config(**{setting: path}))
+
+
+@pytest.mark.parametrize("setting", ["gates_file", "policy_file"])
+def test_a_file_that_is_not_there_is_named(setting: str) -> None:
+    with pytest.raises(ConfigError, match=f"{setting}: /nowhere.toml can't be read"):
+        gating(Config(**{setting: "/nowhere.toml"}))
+
+
+def test_a_profile_that_there_is_not_names_those_there_are() -> None:
+    with pytest.raises(InvalidMessage, match="there are .*chat"):
+        Gating().of(GenerationJob(prompt="x", profile="talk"))
