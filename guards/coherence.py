@@ -2,7 +2,8 @@
 
 One finding proves little: a window may hold a chemical name, a quotation, a line of minified code.
 So level 4 findings are notes, and only several in a row are acted on; `Acting` is that rule, for
-those who want to know what a pipeline would do.
+those who want to know what a pipeline would do. A window far past what any good text reaches is
+proof enough: gibberish is a finding of level 3, at once.
 """
 
 import re
@@ -15,7 +16,7 @@ from msgspec import Struct
 from .finding import Finding, Flaw, Level
 from .gate import Gate, Step
 from .ngrams import ORDER, Ngrams, stand_ins
-from .scripts import breaks, may_break
+from .scripts import breaks, may_break, script_codes
 from .tail import Tail
 
 # One splice is as good as many.
@@ -28,18 +29,22 @@ _LATIN: Final = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
 # What is left of the score of token salad when each sequence counts once.
 _DISTINCT: Final = 0.75
 # Scores are per character, and read better as per hundred.
-_PER: Final = 100
+PER: Final = 100
 
 
 class CoherenceRules(Struct, frozen=True, kw_only=True):
     """`window` in characters, `every` in tokens. A limit of 0 switches its signal off:
-    `incoherence` for the model of n-grams, `script_breaks` for glued scripts (spliced ones count as
-    soon as there is one), `least_score` for `score`, which a language model gives a window (None:
-    too little to judge); that one is a log10 probability, so below 0."""
+    `incoherence` for the model of n-grams, `gibberish` where it alone is proof, and
+    `long_gibberish` where it is over `long_window`; `script_breaks` for glued scripts (spliced ones
+    count as soon as there is one), `least_score` for `score`, which a language model gives a window
+    (None: too little to judge); that one is a log10 probability, so below 0."""
 
     window: int = 150
     every: int = 8
     incoherence: float = 0.0
+    gibberish: float = 0.0
+    long_window: int = 250
+    long_gibberish: float = 0.0
     script_breaks: int = 0
     least_score: float = 0.0
 
@@ -60,6 +65,13 @@ class CoherenceGate:
         self._rules = rules
         self._every = rules.every
         self._ngrams = ngrams
+        self._weighs = bool(rules.incoherence or rules.gibberish or rules.long_gibberish)
+        # The strongest first.
+        self._limits = (
+            (rules.window, rules.gibberish, Flaw.GIBBERISH),
+            (rules.long_window, rules.long_gibberish, Flaw.GIBBERISH),
+            (rules.window, rules.incoherence, Flaw.INCOHERENT),
+        )
         self._score = score
         self._tail = Tail()
         self._pieces = self._tail.pieces
@@ -70,6 +82,8 @@ class CoherenceGate:
         self._totals = [0]
         self._carries = [""]
         self._mixed = [0]
+        # And the script of each letter since the look before.
+        self._codes = [""]
 
     def __repr__(self) -> str:
         return f"<CoherenceGate {len(self._pieces)} tokens, {len(self._ends) - 1} looks>"
@@ -86,56 +100,64 @@ class CoherenceGate:
         """Forget every step from position `n_tokens` on."""
         del self._pieces[n_tokens:]
         looks = n_tokens // self._every + 1
-        for remembered in (self._ends, self._totals, self._carries, self._mixed):
+        for remembered in (self._ends, self._totals, self._carries, self._mixed, self._codes):
             del remembered[looks:]
 
     def _look(self, step: Step) -> Finding | None:
         rules = self._rules
         end = step.offset + len(step.text)
-        plain = self._carries[-1] + stand_ins("".join(self._pieces[-self._every :]))
-        weight = self._ngrams.total(plain) if rules.incoherence and _LATIN.search(plain) else 0
+        new = "".join(self._pieces[-self._every :])
+        plain = self._carries[-1] + stand_ins(new)
+        weight = self._ngrams.total(plain) if self._weighs and _LATIN.search(plain) else 0
         self._ends.append(end)
         self._carries.append(plain[-(ORDER - 1) :])
         self._totals.append(self._totals[-1] + weight)
-        self._mixed.append(self._mixed[-1] + (rules.script_breaks > 0 and may_break(plain)))
+        if rules.script_breaks:
+            self._mixed.append(self._mixed[-1] + may_break(plain))
+            self._codes.append(script_codes(new))
         if end < rules.window:
             return None
-        # The fewest looks that cover a window.
-        first = bisect_right(self._ends, end - rules.window) - 1
-        score = _PER * (self._totals[-1] - self._totals[first]) / (end - self._ends[first])
-        if rules.incoherence and score >= rules.incoherence and self._varies():
-            return self._incoherent(step, first, score)
-        found = None
-        earliest = max(0, bisect_right(self._ends, end - _SCRIPTS_WINDOW) - 1)
-        if self._mixed[-1] > self._mixed[earliest]:
-            found = self._judge_scripts(step, *self._tail.last(_SCRIPTS_WINDOW))
+        found = self._judge_ngrams(step, end)
+        if found is not None:
+            return found
+        if rules.script_breaks:
+            earliest = max(0, bisect_right(self._ends, end - _SCRIPTS_WINDOW) - 1)
+            if self._mixed[-1] > self._mixed[earliest]:
+                found = self._judge_scripts(step, earliest)
         if found is None and self._score is not None:
             found = self._judge_score(step, *self._tail.last(rules.window))
         return found
 
-    def _varies(self) -> bool:
-        """Whether it is many sequences that weigh so much, and not a few that come again and again:
-        of those, loops and tables are made."""
-        text, _ = self._tail.last(self._rules.window)
-        score = _PER * self._ngrams.distinct_total(stand_ins(text)) / len(text)
-        return score >= self._rules.incoherence * _DISTINCT
+    def _judge_ngrams(self, step: Step, end: int) -> Finding | None:
+        for window, limit, flaw in self._limits:
+            if not limit or end < window:
+                continue
+            # The fewest looks that cover a window.
+            first = bisect_right(self._ends, end - window) - 1
+            score = PER * (self._totals[-1] - self._totals[first]) / (end - self._ends[first])
+            if score >= limit and varies(self._ngrams, self._tail.last(window)[0], limit):
+                return self._incoherent(step, first, score, limit, flaw)
+        return None
 
-    def _incoherent(self, step: Step, first: int, score: float) -> Finding:
+    def _incoherent(
+        self, step: Step, first: int, score: float, limit: float, flaw: Flaw
+    ) -> Finding:
         totals = self._totals
         # It began where the text was at its best, in this window or shortly before.
         earliest = max(0, 2 * first - len(totals))
         onset = min(range(len(totals) - 2, earliest - 1, -1), key=totals.__getitem__)
         return self._finding(
             step,
-            Flaw.INCOHERENT,
+            flaw,
             (onset * self._every, self._ends[onset]),
             score,
-            self._rules.incoherence,
+            limit,
             "characters follow each other as in token salad",
         )
 
-    def _judge_scripts(self, step: Step, text: str, first: int) -> Finding | None:
-        found = breaks(text)
+    def _judge_scripts(self, step: Step, earliest: int) -> Finding | None:
+        first = earliest * self._every
+        found = breaks("".join(self._pieces[first:]), "".join(self._codes[earliest + 1 :]))
         if not found:
             return None
         spliced = [one for one in found if one.spliced]
@@ -143,11 +165,10 @@ class CoherenceGate:
         if not spliced and len(found) < limit:
             return None
         place = (spliced or found)[0].place
-        begin = step.offset + len(step.text) - len(text)
         return self._finding(
             step,
             Flaw.SCRIPT_BREAK,
-            (self._tail.position(first, place), begin + place),
+            (self._tail.position(first, place), self._ends[earliest] + place),
             len(spliced) or len(found),
             _SPLICED if spliced else limit,
             "one script goes over into another in the middle of a sentence"
@@ -175,7 +196,7 @@ class CoherenceGate:
     ) -> Finding:
         return Finding(
             gate=self.name,
-            level=Level.COHERENCE,
+            level=Level.TEXT if flaw is Flaw.GIBBERISH else Level.COHERENCE,
             flaw=flaw,
             tokens=(onset[0], step.position + 1),
             chars=(onset[1], step.offset + len(step.text)),
@@ -183,6 +204,12 @@ class CoherenceGate:
             threshold=threshold,
             detail=detail,
         )
+
+
+def varies(ngrams: Ngrams, text: str, limit: float) -> bool:
+    """Whether it is many sequences that weigh so much, and not a few that come again and again: of
+    those, loops and tables are made."""
+    return PER * ngrams.distinct_total(stand_ins(text)) >= limit * _DISTINCT * len(text)
 
 
 class Acting:

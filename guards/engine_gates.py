@@ -68,7 +68,8 @@ class EngineGates(
     few_candidates_edge: int = 0
     few_candidates_middle: int = 0
     edge: int = 16
-    # Mean of ln(largest probability) over about the last `confidence_window` steps; 0: off.
+    # Mean of ln(largest probability), but at least `max_probability`, over about the last
+    # `confidence_window` steps; 0: off.
     confidence_window: int = 0
     min_confidence: float = 0.0
     # Tokens accepted before this segment, and how many the whole text may have.

@@ -5,6 +5,7 @@ because they must be, and a refrain comes twice because it is one. So a sentence
 third time on, and only where it is long enough to be one.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -12,7 +13,9 @@ from typing import Final
 import regex
 
 from ..schemas import FinishReason
+from .coherence import PER, varies
 from .finding import Finding, Flaw, Level
+from .ngrams import built_in, stand_ins
 from .profiles import Profile
 
 # A character of UTF-8 has four bytes at most; three tokens of it may wait for the last.
@@ -34,6 +37,8 @@ _LETTER: Final = regex.compile(r"\p{L}")
 # With less prose, one sentence said three times is a third of it.
 _PROSE: Final = 400
 _TIMES: Final = 2
+# With fewer characters nothing is gibberish.
+_WORDS: Final = 40
 
 
 def judge_output(
@@ -58,8 +63,8 @@ def judge_output(
             gate="output",
             level=Level.OUTPUT,
             flaw=flaw,
-            tokens=(_onset(flaw, tokens, pending), tokens),
-            chars=(0, len(text)),
+            tokens=(_onset(profile, flaw, text, tokens, pending), tokens),
+            chars=(_start(profile, flaw, text), len(text)),
             score=score,
             threshold=threshold,
             detail=detail,
@@ -67,10 +72,18 @@ def judge_output(
     return None
 
 
-def _onset(flaw: Flaw, tokens: int, pending: int) -> int:
+def _start(profile: Profile, flaw: Flaw, text: str) -> int:
+    """The first character of what was judged."""
+    return max(0, len(text) - profile.coherence_window) if flaw is Flaw.GIBBERISH else 0
+
+
+def _onset(profile: Profile, flaw: Flaw, text: str, tokens: int, pending: int) -> int:
     """The first token that must go: all of them where the whole text is what is wrong."""
     if flaw in (Flaw.EMPTY_ANSWER, Flaw.REPETITIVE):
         return 0
+    if flaw is Flaw.GIBBERISH:
+        # Where that is in tokens is not known here: as far as in characters.
+        return tokens * _start(profile, flaw, text) // len(text)
     return tokens - pending if flaw is Flaw.UNFINISHED_CHARACTER else tokens
 
 
@@ -91,9 +104,26 @@ def _flaws(
         return
     if len(said) < profile.min_length:
         yield Flaw.TOO_SHORT, len(said), profile.min_length, f"{len(said)} characters"
+    limit, score = _gibberish(profile, text)
+    if limit and score >= limit:
+        yield Flaw.GIBBERISH, score, limit, "the end is token salad"
     limit = profile.max_repetition_ratio
     if limit and (ratio := repetition_ratio(text)) > limit:
         yield Flaw.REPETITIVE, ratio, limit, "sentences said three times and more"
+
+
+def _gibberish(profile: Profile, text: str) -> tuple[float, float]:
+    """The limit for the end of the text, and its score. The gate looks every few tokens, and only
+    once there is a window full: this is its last look. What chance does to a score goes with the
+    root of the length, so a short text must be further off. (0, 0): off, or no text to speak of."""
+    window = profile.coherence_window
+    end = text[-window:]
+    if len(end) < _WORDS:
+        return 0.0, 0.0
+    limit = profile.gibberish * math.sqrt(window / len(end))
+    ngrams = built_in()
+    score = PER * ngrams.total(stand_ins(end)) / len(end)
+    return (limit, score) if varies(ngrams, end, limit) else (0.0, 0.0)
 
 
 def repetition_ratio(text: str) -> float:

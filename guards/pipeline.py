@@ -132,11 +132,15 @@ def _coherence(profile: Profile) -> list[Gate]:
     gates: list[Gate] = []
     asked = profile.coherence_model and profile.coherence_score_threshold < 0
     score = load_scorer(profile.coherence_model) if asked else None
-    if profile.incoherence or profile.script_breaks or score:
+    weighed = profile.incoherence or profile.gibberish or profile.long_gibberish
+    if weighed or profile.script_breaks or score:
         rules = CoherenceRules(
             window=profile.coherence_window,
             every=profile.coherence_every,
             incoherence=profile.incoherence,
+            gibberish=profile.gibberish,
+            long_window=profile.long_coherence_window,
+            long_gibberish=profile.long_gibberish,
             script_breaks=profile.script_breaks,
             least_score=profile.coherence_score_threshold,
         )

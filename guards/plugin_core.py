@@ -16,10 +16,12 @@ from .engine_gates import EngineConstants, EngineGates, Signal, sentinel_for
 
 # A token is a candidate from here on (probability).
 CANDIDATE: Final = 1e-5
-# A row that was sanitised (NaN to a number) is flat: so few candidates are flat by chance.
-_UNIFORM_FROM: Final = 1000
-# Largest probability times candidates: 1 for a flat row; a language model's rows have hundreds.
+# Largest probability times the vocabulary: 1 for a row that was sanitised (NaN to a number), and is
+# flat; a language model's rows have hundreds. Where a mask leaves less than half of the vocabulary,
+# a flat row can't be told from a choice among equals.
 _UNIFORM_BELOW: Final = 2.0
+# A smaller vocabulary may be flat by chance.
+_UNIFORM_FROM: Final = 1000
 # As the bits of a float32.
 _NEGATIVE_INFINITY: Final = -0x00800000
 _OFF: Final = math.inf
@@ -77,6 +79,7 @@ class PluginCore:
         self._before = torch.zeros(slots + 1, 4, device=device)
         self._after = torch.zeros(slots + 1, 4, device=device)
         self._last = torch.full((slots + 1,), -1, dtype=torch.int64, device=device)
+        self._room = torch.empty(0, 0, device=device)
         self._staged: dict[int, list[float]] = {}
         self._wants: dict[int, Wants] = {}
 
@@ -154,6 +157,15 @@ class PluginCore:
         forced = torch.where(tripped[:, None], 0.0, logits.gather(1, sentinel))
         logits.scatter_(1, sentinel, forced)
 
+    def _room_for(self, logits: Tensor) -> Tensor | None:
+        """Where a step's probabilities go. On a CPU memory of this size would be asked of the
+        system anew for each step, which costs more than to fill it."""
+        if self._device.type != "cpu":
+            return None
+        if self._room.shape[0] < logits.shape[0] or self._room.shape[1] != logits.shape[1]:
+            self._room = torch.empty_like(logits)
+        return self._room[: logits.shape[0]]
+
     def _judge(
         self,
         logits: Tensor,
@@ -164,7 +176,7 @@ class PluginCore:
         wants: Wants,
     ) -> Tensor:
         """Which signals each row gives: bool [rows, signals]."""
-        probabilities = torch.softmax(logits, -1)
+        probabilities = torch.softmax(logits, -1, out=self._room_for(logits))
         largest = probabilities.amax(-1)
         if wants.candidates:
             candidates = torch.gt(probabilities, CANDIDATE, out=torch.empty_like(logits)).sum(-1)
@@ -172,9 +184,7 @@ class PluginCore:
             candidates = torch.full_like(largest, math.inf)
         # A NaN or +Inf anywhere, or -Inf everywhere, makes the whole row of probabilities NaN.
         non_finite = largest.isnan()
-        # In place, so that `probabilities` is no more: 1 where a token has any chance at all.
-        possible = probabilities.gt_(0.0).sum(-1)
-        uniform = (possible >= _UNIFORM_FROM) & (largest * possible < _UNIFORM_BELOW)
+        uniform = largest < _UNIFORM_BELOW / max(logits.shape[1], _UNIFORM_FROM)
 
         last = self._last.index_select(0, slots)
         seen = torch.where(
@@ -196,7 +206,9 @@ class PluginCore:
         steps = seen[:, 3] + 1
         if wants.confidence:
             window = gates[:, Column.WINDOW]
-            mean = torch.lerp(seen[:, 2], largest.log(), 1 / torch.minimum(steps, window))
+            # A single step counts for no more than the streaks' limit: those are their business.
+            floored = torch.maximum(largest, gates[:, Column.MAX_PROBABILITY])
+            mean = torch.lerp(seen[:, 2], floored.log(), 1 / torch.minimum(steps, window))
             lost = (steps >= window) & (mean < gates[:, Column.MIN_CONFIDENCE])
         else:
             mean = seen[:, 2]

@@ -63,6 +63,9 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     coherence_findings: int
     coherence_span: int
     incoherence: float
+    gibberish: float
+    long_coherence_window: int
+    long_gibberish: float
     script_breaks: int
     coherence_model: str
     coherence_score_threshold: float
@@ -106,12 +109,12 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "loop_period": _POSITIVE,
     "long_loop_period": _POSITIVE,
     "coherence_window": (50, 2_000),
+    "long_coherence_window": (50, 2_000),
     "coherence_every": _POSITIVE,
     "coherence_findings": _POSITIVE,
     "coherence_span": _POSITIVE,
     "logits_max_prob_threshold": _SHARE,
     "min_confidence": (-100, 0),
-    "incoherence": (0, 100),
     "coherence_score_threshold": (-100, 0),
     "min_novelty": _SHARE,
     "max_repetition_ratio": _SHARE,

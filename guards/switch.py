@@ -33,7 +33,7 @@ class SwitchRules(Struct, frozen=True, kw_only=True):
 class _State(Struct, frozen=True, gc=False):
     """After a token. `own`: the text's script so far, -1: none yet; `letters` of it. `other`: what
     it went over into at `onset` (token, character), with `words` begun and `run` letters so far.
-    `before`: the last two characters. `over`: a text in two scripts, no longer looked at."""
+    `over`: a text in two scripts, no longer looked at."""
 
     own: int = -1
     letters: int = 0
@@ -41,10 +41,10 @@ class _State(Struct, frozen=True, gc=False):
     words: int = 0
     run: int = 0
     onset: tuple[int, int] = (0, 0)
-    before: str = "\n"
     over: bool = False
 
 
+_NOTHING: Final = _State()
 _OVER: Final = _State(over=True)
 
 
@@ -57,25 +57,26 @@ class SwitchGate:
     def __init__(self, rules: SwitchRules | None = None) -> None:
         self._rules = rules or SwitchRules()
         self._states: list[_State] = []
+        self._pieces: list[str] = []
 
     def __repr__(self) -> str:
         return f"<SwitchGate {len(self._states)} tokens>"
 
     def feed(self, step: Step) -> Finding | None:
         """Judge one more token."""
-        state = self._states[-1] if self._states else _State()
+        state = self._states[-1] if self._states else _NOTHING
         text = step.text
+        self._pieces.append(text)
         # What was found once and let be is a text in two scripts.
         if state.over or not text or self._is_enough(state):
             self._states.append(state)
             return None
         if text.isascii() and not state.run and state.own in (-1, LATIN):
-            letters = sum(map(str.isalpha, text))
-            state = _State(
-                own=LATIN if letters else state.own,
-                letters=state.letters + letters,
-                before=(state.before + text)[-2:],
-            )
+            # Most text is this. Once there are letters enough nobody counts them.
+            if state.letters < self._rules.letters:
+                letters = sum(map(str.isalpha, text))
+                if letters:
+                    state = _State(own=LATIN, letters=state.letters + letters)
         else:
             state = self._look(state, step)
         self._states.append(state)
@@ -83,7 +84,7 @@ class SwitchGate:
 
     def truncate(self, n_tokens: int) -> None:
         """Forget every step from position `n_tokens` on."""
-        del self._states[n_tokens:]
+        del self._states[n_tokens:], self._pieces[n_tokens:]
 
     def suspected(self) -> int | None:
         """Where the other script began, while it may yet become too much."""
@@ -99,7 +100,7 @@ class SwitchGate:
         return state.run >= rules.run or state.words >= rules.words
 
     def _look(self, state: _State, step: Step) -> _State:
-        own, letters, before = state.own, state.letters, state.before
+        own, letters, before = state.own, state.letters, self._before()
         other, words, run, onset = state.other, state.words, state.run, state.onset
         for index, character in enumerate(step.text):
             script = script_of(character)
@@ -121,8 +122,23 @@ class SwitchGate:
             else:
                 other, words, run = script, 1, 1
                 onset = step.position, step.offset + index
+                if index == 0 and self._last() == " ":
+                    # A blank that is a token of its own goes with what follows.
+                    onset = step.position - 1, step.offset - 1
             before = (before + character)[-2:]
-        return _State(own, letters, other, words, run, onset, before)
+        return _State(own, letters, other, words, run, onset)
+
+    def _before(self) -> str:
+        """The last two characters before this step, as far as there are any."""
+        text = ""
+        for piece in reversed(self._pieces[-8:-1]):
+            text = piece + text
+            if len(text) > 1:
+                break
+        return text[-2:] or "\n"
+
+    def _last(self) -> str:
+        return self._pieces[-2] if len(self._pieces) > 1 else ""
 
     def _finding(self, state: _State, step: Step) -> Finding:
         rules = self._rules

@@ -19,7 +19,7 @@ import click
 import numpy as np
 import regex
 
-from ..guards.ngrams import ORDER, pack, stand_ins
+from ..guards.ngrams import ORDER, SCRIPT_LETTERS, pack, stand_ins
 from ..worker.model_tokenizer import load_tokenizer
 from .embedded_model import resolve_model
 from .ngram_texts import (
@@ -45,7 +45,9 @@ _DECAY: Final = 3e-7
 _GAIN: Final = 20.0
 # Weights are whole numbers in the file: this many to one.
 _UNIT: Final = 10
-_TELLING: Final = regex.compile(r"(?!.*\s\s|(.)\1\1\1).*\p{Latin}", regex.DOTALL)
+_TELLING: Final = regex.compile(
+    rf"(?!.*(?:\s\s|[{SCRIPT_LETTERS}])|(.)\1\1\1).*\p{{Latin}}", regex.DOTALL
+)
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Indices = np.ndarray[Any, np.dtype[np.int64]]
@@ -96,8 +98,8 @@ def _grams(text: str) -> list[str]:
 
 def _train(texts: list[str], bad: Indices) -> dict[str, int]:
     """The weights, by gradient descent (Adam). Sequences without a Latin letter have none, nor have
-    those with blanks in a row: dotted lines, padded columns and other scripts are not what salad is
-    told by, and they come again and again."""
+    those with blanks in a row or a letter of another script: dotted lines, padded columns and other
+    scripts are not what salad is told by, and they come again and again."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(set(_grams(text)))

@@ -84,7 +84,7 @@ def command(
             streaming, findings=thresholds.coherence_findings, span=thresholds.coherence_span
         )
         ids = loaded.encode(line.text) if line.token_ids is None else line.token_ids
-        return judge(line, loaded.steps(ids), acting, thresholds)
+        return judge(line, loaded.steps(ids), acting.feed, thresholds)
 
     done = [judged(line) for line in _with_progress(lines)]
     result = {"profile": default_profile, "tokenizer": loaded.name, **summary(done)}

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ..guards.finding import Finding
-from ..guards.gate import Gate, Step
+from ..guards.gate import Step
 from ..guards.output import judge_output
 from ..guards.profiles import Profile, profile_names
 
@@ -85,27 +85,32 @@ def parse(lines: Iterable[bytes]) -> tuple[list[Labelled], list[str]]:
     return texts, problems
 
 
-def judge(line: Labelled, steps: Iterable[Step], gates: Gate, thresholds: Profile) -> Judged:
-    """Stream one text through fresh gates, up to the first finding that would be acted on. A text
-    that none of them stops is judged as a whole, as one that ended by itself."""
+def judge(
+    line: Labelled,
+    steps: Iterable[Step],
+    feed: Callable[[Step], Finding | None],
+    thresholds: Profile | None = None,
+) -> Judged:
+    """Stream one text through what `feed` feeds, fresh gates, up to the first finding. With
+    thresholds a text that none of them stops is judged as a whole, as one that ended by itself."""
     seen: list[str] = []
     waiting = coming = 0  # tokens since the last text, and those seen when the onset came
     seconds = 0.0
     finding = None
     for step in steps:
         seen.append(step.text)
-        if line.onset is not None and step.offset + len(step.text) <= line.onset:
-            # A token without text belongs to the fault if no good text comes after it.
-            if step.text or step.offset < line.onset:
-                coming = len(seen)
+        # A token without text belongs to the fault if no good text comes after it.
+        before = line.onset is not None and step.offset + len(step.text) <= line.onset
+        if before and (step.text or step.offset < (line.onset or 0)):
+            coming = len(seen)
         waiting = 0 if step.text else waiting + 1
         began = time.perf_counter()
-        finding = gates.feed(step)
+        finding = feed(step)
         seconds += time.perf_counter() - began
         if finding is not None:
             break
     text = "".join(seen)
-    if finding is None:
+    if finding is None and thresholds is not None:
         began = time.perf_counter()
         finding = judge_output(
             thresholds,

@@ -1,9 +1,10 @@
 """Good text and token salad, to train the model of n-grams on. Seeded.
 
-Good text comes from the sources in `SOURCES`, all under permissive licences; of them only weights
+Good text comes from the sources named below, all under permissive licences; of them only weights
 of sequences of four characters end up in the model. Salad is made from the vocabularies of three
-tokenizers: ids drawn blindly, frequent ids drawn more often, the tokens of good texts shuffled, and
-good texts with every other token replaced.
+tokenizers: ids drawn blindly, frequent ids drawn more often, the tokens of good texts shuffled,
+good texts with every other token replaced, a few tokens again and again without order (as damaged
+weights and caches have it), and texts read with another tokenizer than they were written with.
 """
 
 import base64
@@ -45,7 +46,7 @@ QWEN_SOURCE: Final = "dashscope==2.0.2"
 CHUNK: Final = 900
 _SHORTEST: Final = 150
 _LARGEST: Final = 3_000_000
-_PER_KIND: Final = 150
+_PER_KIND: Final = 300
 _SUFFIXES: Final = re.compile(
     r"py|txt|output|html|rst|scala|pl|rb|js|conf|css|scss|md|json|svg|xml|csv|tex|jinja|toml|ts"
     r"|cs|java|c|h|cpp|sql|sh|yml|mo"
@@ -58,6 +59,7 @@ _TEKKEN_TOKENS: Final = 130_000
 # The first ids are bytes and marks.
 _FIRST_ID: Final = 20
 _SALAD_TOKENS: Final = 330
+_NAME: Final = re.compile(r"\b[A-Z][a-z]{2,}\b")
 
 
 class Vocabulary(NamedTuple):
@@ -75,6 +77,8 @@ def good_texts(folder: Path, draw: random.Random) -> list[str]:
         made += _from_archive(archive, draw)
     for _ in range(60):
         made += _data(draw)
+    names = sorted({name for text in made for name in _NAME.findall(text)})
+    made += [_records(names, draw) for _ in range(240)]
     return made
 
 
@@ -103,6 +107,35 @@ def salads(good: list[str], vocabularies: list[Vocabulary], draw: random.Random)
         yield vocabulary.decode(
             [draw.choice(blind) if draw.random() < share else token for token in tokens]
         )[:CHUNK]
+    for number in range(4000):
+        vocabulary = vocabularies[number % len(vocabularies)]
+        yield vocabulary.decode(_few(vocabulary, good, draw))[:CHUNK]
+    for _ in range(2000):
+        writer, reader = draw.sample(vocabularies, 2)
+        tokens = writer.encode(draw.choice(good))
+        yield reader.decode([token % reader.size for token in tokens])[:CHUNK]
+    for vocabulary in vocabularies:
+        frequent = [token for text in draw.sample(good, 400) for token in vocabulary.encode(text)]
+        for _ in range(1000):
+            some = draw.choices(frequent, k=draw.choice((20, 60, 400)))
+            yield vocabulary.decode(draw.choices(some, k=_SALAD_TOKENS))[:CHUNK]
+
+
+def _few(vocabulary: Vocabulary, good: list[str], draw: random.Random) -> list[int]:
+    """Tokens of few kinds, some of them frequent ones, some far more often than others."""
+    span = vocabulary.size - _FIRST_ID
+    rare = [
+        _FIRST_ID + int(span * draw.random() ** draw.choice((1, 2, 3)))
+        for _ in range(draw.choice((12, 25, 50, 100)))
+    ]
+    frequent = draw.choices(vocabulary.encode(draw.choice(good)), k=draw.choice((6, 12, 25)))
+    share, steep = draw.choice((0, 0.3, 0.5, 0.7)), draw.choice((1, 2))
+    return [
+        frequent[int(len(frequent) * draw.random() ** 2)]
+        if draw.random() < share
+        else rare[int(len(rare) * draw.random() ** steep)]
+        for _ in range(_SALAD_TOKENS)
+    ]
 
 
 def qwen(wheel: Path) -> Vocabulary:
@@ -151,15 +184,15 @@ def _from_archive(archive: Path, draw: random.Random) -> list[str]:
             # Another encoding; a catalogue that is none.
             continue
         if suffix == "mo":
-            made += _chunks(text, 4, draw)
+            made += _chunks(text, 30, draw)
             continue
         if "/declaration/" in name:
-            made += _chunks(_from_html(text), 6, draw)
+            made += _chunks(_from_html(text), 14, draw)
         elif "examplefiles" in name or "snippets" in name:
             made += _chunks(text, 2, draw)
         elif kinds[suffix] < _PER_KIND:
             kinds[suffix] += 1
-            made += _chunks(text, 3, draw)
+            made += _chunks(text, 5, draw)
     return made
 
 
@@ -230,3 +263,25 @@ def _data(draw: random.Random) -> list[str]:
             for _ in range(40)
         ),
     ]
+
+
+def _records(names: list[str], draw: random.Random) -> str:
+    """A table of people, places and numbers, as words of good texts make them."""
+    separator = draw.choice((",", ",", ";", "\t", " | ", ", "))
+    columns = [draw.choice(("name", "names", "date", "number", "code")) for _ in range(6)]
+    lines: list[str] = []
+    for _ in range(20):
+        row: list[str] = []
+        for column in ["name", *columns]:
+            if column == "name":
+                row.append(draw.choice(names))
+            elif column == "names":
+                row.append(" ".join(draw.choices(names, k=draw.choice((2, 2, 3)))))
+            elif column == "date":
+                row.append(f"{draw.randrange(1900, 2030)}-{draw.randrange(1, 13):02}-01")
+            elif column == "number":
+                row.append(f"{draw.gauss(0, 90):.{draw.choice((0, 1, 4))}f}")
+            else:
+                row.append(draw.choice(names)[:3].upper())
+        lines.append(separator.join(row))
+    return "\n".join(lines)[:CHUNK]

@@ -37,6 +37,7 @@ class Flaw(StrEnum):
     MARKER_RUN = "marker_run"
     LOOP = "loop"
     SCRIPT_SWITCH = "script_switch"
+    GIBBERISH = "gibberish"
     # 4: a window of text
     LOST_CONFIDENCE = "lost_confidence"
     INCOHERENT = "incoherent"

@@ -23,13 +23,17 @@ def from_signal(signal: Signal, profile: Profile, position: int, characters: int
             detail = "all candidates were as likely as each other"
         case Signal.LOW_CONFIDENCE:
             back, threshold = (
-                _streak(profile.low_confidence_edge, profile.low_confidence_middle),
+                _streak(
+                    position, profile, profile.low_confidence_edge, profile.low_confidence_middle
+                ),
                 profile.logits_max_prob_threshold,
             )
             detail = "no candidate was likely, several steps in a row"
         case Signal.FEW_CANDIDATES:
             back, threshold = (
-                _streak(profile.few_candidates_edge, profile.few_candidates_middle),
+                _streak(
+                    position, profile, profile.few_candidates_edge, profile.few_candidates_middle
+                ),
                 profile.valid_token_count_threshold,
             )
             detail = "there was next to no choice, many steps in a row"
@@ -50,9 +54,10 @@ def from_signal(signal: Signal, profile: Profile, position: int, characters: int
     )
 
 
-def _streak(edge: int, middle: int) -> int:
-    """The shorter one that is on: how far back the fault reaches for certain."""
-    return min((streak for streak in (edge, middle) if streak), default=1)
+def _streak(position: int, profile: Profile, edge: int, middle: int) -> int:
+    """How many steps tripped, this one included. Near the end of the text it may have been as many
+    as in the middle."""
+    return edge if edge > 0 and position < profile.logits_edge_tokens else max(edge, middle, 1)
 
 
 def record(

@@ -79,6 +79,9 @@ def _arguments(config: Config) -> dict[str, Any]:
             log.warning("no C++ compiler is installed: running eagerly, without compilation")
             arguments["enforce_eager"] = True
         arguments["block_size"] = _CPU_BLOCK_SIZE
+        # A prompt read in parts makes vLLM turn the request's random numbers back, which torch
+        # can't do on a CPU: with a seed, the engine would die (vLLM 0.32, gpu_model_runner.py).
+        arguments["enable_chunked_prefill"] = False
         arguments["kv_cache_memory_bytes"] = int(config.kv_cache_gib * 2**30)
     return arguments
 

@@ -73,8 +73,8 @@ class Reference:
         self.few = self.few + 1 if candidates < gates.min_candidates else 0
         self.steps += 1
         weight = 1 / min(self.steps, gates.confidence_window or math.inf)
-        self.mean += weight * (math.log(largest) - self.mean)
-        if len(finite) >= 1000 and largest * len(finite) < 2:
+        self.mean += weight * (math.log(max(largest, self.gates.max_probability)) - self.mean)
+        if largest * max(VOCABULARY, 1000) < 2:
             return Signal.UNIFORM
         place = gates.position + produced
         edge = place < gates.edge or (

@@ -33,7 +33,16 @@ PROSE = (
 
 
 def low() -> CoherenceGate:
-    rules = CoherenceRules(window=50, every=3, incoherence=40, script_breaks=2, least_score=-1)
+    rules = CoherenceRules(
+        window=50,
+        every=3,
+        incoherence=40,
+        gibberish=90,
+        long_window=80,
+        long_gibberish=60,
+        script_breaks=2,
+        least_score=-1,
+    )
     ngrams = Ngrams({"abab": 9, "ab c": 2, " wor": -3, "жab": 5})
     return CoherenceGate(rules, ngrams, lambda text: -2.0 if text.count("word") > 4 else None)
 
@@ -74,14 +83,35 @@ def test_salad_is_found_and_its_onset_with_it(name: str) -> None:
     good = written(PROSE)
     gates = streaming_gates(profile(name), vocabulary_size=50_000)
     found = [one for one in feed(gates, steps([*good, *blind(120)])) if one]
-    assert found
-    assert {one.flaw for one in found} == {Flaw.INCOHERENT}
+    assert Flaw.GIBBERISH in {one.flaw for one in found} <= {Flaw.GIBBERISH, Flaw.INCOHERENT}
+    for one in found:
+        sure = one.flaw is Flaw.GIBBERISH
+        assert one.level is (Level.TEXT if sure else Level.COHERENCE)
+        assert one.score >= one.threshold
     first = found[0]
-    assert first.level is Level.COHERENCE
-    assert first.score >= first.threshold
     # By the look before or after it.
     assert abs(first.tokens[0] - len(good)) <= 16
     assert first.tokens[1] - len(good) <= 64
+
+
+def test_a_stronger_limit_finds_sooner_what_a_longer_window_is_surer_of() -> None:
+    stream = steps(blind(60))
+    both = CoherenceRules(window=50, every=1, incoherence=100, gibberish=300, long_gibberish=300)
+    found = [one for one in feed(CoherenceGate(both, built_in()), stream) if one]
+    assert {one.threshold for one in found} == {100, 300}
+    assert all((one.threshold == 300) == (one.flaw is Flaw.GIBBERISH) for one in found)
+    long = CoherenceRules(window=50, every=1, long_window=120, long_gibberish=300)
+    later = [one for one in feed(CoherenceGate(long, built_in()), stream) if one]
+    assert {one.flaw for one in later} == {Flaw.GIBBERISH}
+    assert later[0].chars[1] >= 120 > found[0].chars[1]
+
+
+def test_what_comes_again_and_again_is_none() -> None:
+    stream = steps(blind(6) * 20)
+    text = "".join(step.text for step in stream)
+    assert 100 * built_in().total(text) > 400 * len(text)
+    gate = CoherenceGate(CoherenceRules(window=150, every=4, gibberish=400), built_in())
+    assert not any(feed(gate, stream))
 
 
 def test_text_is_left_alone() -> None:
@@ -99,7 +129,8 @@ def test_a_splice_stays_found_while_it_is_in_the_window() -> None:
     other = "смотритель поднялся по узкой лестнице и долго смотрел на серую холодную воду залива "
     prose = PROSE[: PROSE.index("wrote the hour")]
     text = prose + other * 2
-    gates = streaming_gates(profile("chat"), vocabulary_size=50_000)
+    alone = profile("chat", {"script_switch_words": 0})
+    gates = streaming_gates(alone, vocabulary_size=50_000)
     found = [one for one in feed(gates, steps(written(text))) if one]
     assert len(found) >= 3
     assert {one.flaw for one in found} == {Flaw.SCRIPT_BREAK}

@@ -118,3 +118,38 @@ def test_languages_without_blanks() -> None:
 @given(st.text(max_size=2000))
 def test_a_ratio_is_a_share(text: str) -> None:
     assert 0.0 <= repetition_ratio(text * 3) <= 1.0
+
+
+# Text in another model's tokens.
+SALAD = (
+    " tannnev Seasertain Chapel Russertain Norther whisperedEAidxifi watercolor JudgmentDES drug ma"
+    "psifi wallets Croatia accompanifi Stain glitter Mariogathere cardiomyfourth Quad TradingBroad"
+    "flows newaxisgathere adenaBroad Gigassignment fiber creedgathere matmul"
+)
+
+
+@pytest.mark.parametrize("length", [60, 100, 150, len(SALAD)])
+def test_a_text_too_short_for_the_gate_may_be_salad_as_a_whole(length: int) -> None:
+    text = SALAD[:length]
+    found = judge(text)
+    assert found is not None
+    assert found.flaw is Flaw.GIBBERISH
+    assert found.score >= found.threshold
+    assert found.chars == (max(0, length - 150), length)
+    assert found.tokens == (100 * found.chars[0] // length, 100)
+    assert judge(text, gibberish=0) is None
+    assert judge(text, structured=True) is None
+
+
+def test_the_end_of_a_text_is_judged_for_itself() -> None:
+    found = judge(OTHER + SALAD[:150])
+    assert found is not None
+    assert (found.flaw, found.chars[0]) == (Flaw.GIBBERISH, len(OTHER))
+    assert judge(OTHER + SALAD[:150] + "\n" + OTHER) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["", "Leyicidenses(){ HHSwealth", OTHER, OTHER[:60], "x = 1\n" * 30]
+)
+def test_what_is_no_salad(text: str) -> None:
+    assert judge(text, min_length=0) is None

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sluicegate.guards.scripts import breaks
+from sluicegate.guards.scripts import breaks, script_codes
 
 ENGLISH = "the keeper of the light walked up the narrow stairs and looked out over the grey water"
 RUSSIAN = (
@@ -65,3 +65,11 @@ def test_places_are_in_order_and_in_the_text(text: str) -> None:
     places = [one.place for one in breaks(text)]
     assert places == sorted(set(places))
     assert all(0 < place < len(text) for place in places)
+
+
+@settings(deadline=None)
+@given(st.text(alphabet="ab жы中अ\u094dΩ1.\n", max_size=60), st.integers(0, 60))
+def test_codes_of_parts_are_the_parts_of_the_codes(text: str, cut: int) -> None:
+    codes = script_codes(text[:cut]) + script_codes(text[cut:])
+    assert len(codes) == len(text)
+    assert breaks(text, codes) == breaks(text)

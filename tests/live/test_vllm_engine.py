@@ -1,5 +1,6 @@
 """vLLM keeps the contract of every engine."""
 
+import asyncio
 from collections.abc import AsyncGenerator
 
 import msgspec
@@ -41,6 +42,20 @@ async def test_a_conversation_goes_through_the_chat_template(engine: Engine) -> 
     both = await engine.prompt_token_ids(GenerationJob(messages=turns))
     assert alone != both
     assert await engine.prompt_token_ids(GenerationJob(prompt="Hi")) == alone
+
+
+async def test_many_long_prompts_with_seeds_at_once(engine: Engine) -> None:
+    """More than a step takes: read in parts, they would take the engine down."""
+    contract = EngineContract()
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(
+                contract.pieces(engine, f"{number} " * 700, Sampling(temperature=1, max_tokens=2))
+            )
+            for number in range(4)
+        ]
+    assert all(task.result()[-1].finish_reason for task in tasks)
+    await engine.health()
 
 
 async def test_what_vllm_refuses_names_the_field(engine: Engine) -> None:

@@ -52,7 +52,7 @@ def test_an_evaluation_from_standard_input() -> None:
         + "\n"
         + line(label="bad", text="So " + "!" * 400, **{"class": "run"})
         + line(label="bad", text="", token_ids=[28120, 1, 28120], **{"class": "special"})
-        + line(text="!" * 400, profile="data")
+        + line(text="A" * 400, profile="data")
     )
     ended = run("evaluate", "-", "--json", "--show", given=lines)
     assert ended.exit_code == 0, ended.output
@@ -68,6 +68,38 @@ def test_an_evaluation_from_standard_input() -> None:
     )
     assert ended.exit_code == 0, ended.output
     assert "miss  x  none\n    \\x07" in ended.stdout
+
+
+@pytest.mark.engine
+def test_thresholds_and_profiles_of_ones_own(tmp_path: Path) -> None:
+    lines = line(text="So " + "!" * 60, profile="data")
+    gates = tmp_path / "mine.toml"
+    gates.write_text("[chat]\ncharacter_run = 50\n")
+
+    def alarms(*words: str) -> int:
+        ended = run("evaluate", "-", "--json", *words, given=lines)
+        assert ended.exit_code == 0, ended.output
+        return json.loads(ended.stdout)["false_positives"]
+
+    assert alarms("--gates", str(gates)) == 0
+    assert alarms("--ignore-profiles") == 0
+    assert alarms("--ignore-profiles", "--gates", str(gates)) == 1
+    for text, problem in (("[chat]\nrun = 1\n", "run is no threshold"), ("[", "not TOML")):
+        gates.write_text(text)
+        ended = run("evaluate", "-", "--gates", str(gates), given=lines)
+        assert ended.exit_code == 2
+        assert f"{gates}: " in ended.stderr
+        assert problem in ended.stderr
+
+
+@pytest.mark.engine
+def test_where_a_fault_is_found_after_its_onset() -> None:
+    spoiled = "The bell rang." + "\x07" * 20
+    ended = run("evaluate", "-", "--json", given=line(label="bad", text=spoiled, onset=14))
+    result = json.loads(ended.stdout)
+    assert (result["recall"], result["median_delay_chars"]) == (1, 2)
+    table = run("evaluate", "-", given=line(label="bad", text=spoiled, onset=14)).stdout
+    assert "2 ch, 2 tok" in table
 
 
 def test_bad_input_is_told_by_line(tmp_path: Path) -> None:

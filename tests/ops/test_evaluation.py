@@ -1,13 +1,16 @@
 """What an evaluation counts, and how it reads its file."""
 
 import json
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
+from sluicegate.guards.finding import Finding, Flaw, Level
 from sluicegate.guards.gate import Step
 from sluicegate.guards.pipeline import streaming_gates
 from sluicegate.guards.profiles import profile
 from sluicegate.ops.evaluation import (
     Judged,
+    Labelled,
     judge,
     marked,
     mistakes,
@@ -29,7 +32,7 @@ def judged(*texts: tuple[str, str, str]) -> list[Judged]:
         judge(
             line,
             (Step(ord(one), one, n, n) for n, one in enumerate(line.text)),
-            streaming_gates(profile("chat"), vocabulary_size=0x110000),
+            streaming_gates(profile("chat"), vocabulary_size=0x110000).feed,
         )
         for line in lines
     ]
@@ -51,6 +54,7 @@ def test_rates_by_class_and_overall() -> None:
     run = result["by_class"]["run"]
     assert (run["n_bad"], run["found"], run["recall"]) == (2, 1, 0.5)
     assert (run["median_onset"], run["median_found_at"]) == (2, 102)
+    assert (run["median_delay_chars"], run["delay_tokens_90"]) == (None, None)
     assert run["found_by"] == {"runs: character_run": 1}
     assert run["false_positive_rate"] is None
     # The stream ends with the first finding.
@@ -67,9 +71,70 @@ def test_a_report_has_a_line_for_each_class() -> None:
         return [" ".join(row) for row in rows]
 
     lines = list(report(summary(judged(("\x07\x07", "bad", "control"))), plain))  # pyright: ignore[reportArgumentType]
-    assert lines[1] == "control 0 0 1 1 100.00% 2 characters: control_character 1"
+    assert lines[1] == "control 0 0 1 1 100.00% 2 - characters: control_character 1"
     assert any(line.startswith("recall               100.00% (95%: 20.65% to") for line in lines)
     assert "false positive rate  - (no such texts)" in lines
+
+
+def stream(text: str, ids: Iterable[int] = ()) -> Iterator[Step]:
+    """A character a token; behind them ids without text."""
+    yield from (Step(ord(one), one, n, n) for n, one in enumerate(text))
+    yield from (Step(one, "", len(text) + n, len(text)) for n, one in enumerate(ids))
+
+
+def one_found(at: int) -> Callable[[Step], Finding | None]:
+    """A gate that finds something at a token."""
+
+    def feed(step: Step) -> Finding | None:
+        if step.position != at:
+            return None
+        return Finding(
+            gate="g",
+            level=Level.TEXT,
+            flaw=Flaw.LOOP,
+            tokens=(0, at + 1),
+            chars=(0, step.offset + 1),
+            score=1,
+            threshold=1,
+        )
+
+    return feed
+
+
+@pytest.mark.parametrize(
+    ("at", "delay", "found"),
+    [(4, (1, 1), True), (9, (6, 6), True), (3, (0, 0), False), (0, (-3, 0), False)],
+)
+def test_how_long_after_its_onset_a_fault_is_found(
+    at: int, delay: tuple[int, int], found: bool
+) -> None:
+    line = Labelled(id=1, text="goodbadbadbad", label="bad", onset=4)
+    one = judge(line, stream(line.text), one_found(at))
+    assert (one.delay, one.found, one.early, one.wrong) == (delay, found, not found, not found)
+    counted = summary([one])
+    assert (counted["found"], counted["early"], counted["recall"]) == (found, not found, found)
+    if found:
+        assert (counted["median_delay_chars"], counted["delay_tokens_90"]) == delay
+    else:
+        assert [one["mistake"] for one in mistakes([one])] == ["too early"]
+
+
+def test_a_fault_of_tokens_without_text() -> None:
+    line = Labelled(id=1, text="good", label="bad", onset=4, token_ids=[])
+    one = judge(line, stream("good", [0, 0, 0]), one_found(5))
+    assert (one.delay, one.found) == ((0, 2), True)
+
+
+def test_a_text_that_ends_is_judged_as_a_whole() -> None:
+    line = Labelled(id=1, text=" ", label="bad", onset=0)
+    whole = judge(line, stream(line.text), one_found(99), profile("chat"))
+    assert whole.finding is not None
+    assert (whole.finding.flaw, whole.delay) == (Flaw.EMPTY_ANSWER, (1, 1))
+    assert judge(line, stream(line.text), one_found(99)).finding is None
+    # What stopped it before is all there is to say.
+    stopped = judge(line, stream(line.text), one_found(0), profile("chat"))
+    assert stopped.finding is not None
+    assert stopped.finding.flaw is Flaw.LOOP
 
 
 @pytest.mark.parametrize(

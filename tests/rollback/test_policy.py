@@ -137,6 +137,16 @@ def test_a_loop_is_cut_at_its_onset_and_warmed(flaw: Flaw, greedy: bool) -> None
     assert not given_up(end).engine_fault
 
 
+def test_gibberish_is_cut_at_its_onset_and_cooled() -> None:
+    *went, end = Attempt().trips_until_given_up(Flaw.GIBBERISH, 100, at=150)
+    actions = rollbacks(went)
+    assert [action.keep for action in actions] == [100, 90, 70]
+    assert [action.changes.temperature_times for action in actions] == [0.7, 0.5, 0.5]
+    assert [action.changes.reseed for action in actions] == [False, True, True]
+    assert all(action.changes.top_p_at_most < 1 for action in actions)
+    assert not given_up(end).engine_fault
+
+
 # Level 4
 
 

