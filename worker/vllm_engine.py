@@ -8,7 +8,7 @@ import asyncio
 import logging
 import multiprocessing
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any, Protocol, cast
@@ -16,6 +16,7 @@ from typing import Any, Protocol, cast
 import msgspec
 from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
+from vllm.logprobs import Logprob
 from vllm.outputs import CompletionOutput
 from vllm.sampling_params import SamplingParams
 from vllm.v1.engine import EngineCoreRequest
@@ -302,10 +303,12 @@ class _Detokenizer:
 
 def _logprobs(part: CompletionOutput) -> tuple[float, ...]:
     """The sampled tokens' own; NaN where vLLM has none to give."""
-    return tuple(
-        step[token].logprob if token in step else float("nan")
-        for token, step in zip(part.token_ids, part.logprobs or (), strict=False)
-    )
+    steps = cast("Sequence[Mapping[int, Logprob] | None]", part.logprobs or ())
+    found: list[float] = []
+    for token, step in zip(part.token_ids, steps, strict=False):
+        own = step.get(token) if step else None
+        found.append(float("nan") if own is None else own.logprob)
+    return tuple(found)
 
 
 def _render(tokenizer: _Tokenizer, job: GenerationJob) -> tuple[int, ...]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.platforms import current_platform
-from vllm.tokenizers.registry import get_tokenizer
+from vllm.tokenizers import registry
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
@@ -108,6 +108,7 @@ def _load(args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]) ->
 def _tokenizer(vllm_config: VllmConfig) -> ModelTokenizer:
     """Our own: encoding borrows it mutably in a thread, while the loop decodes with vLLM's."""
     model = vllm_config.model_config
+    get_tokenizer: Any = getattr(registry, "get_tokenizer")  # noqa: B009  its type is half unknown
     tokenizer = get_tokenizer(
         model.tokenizer,
         runner_type=model.runner_type,

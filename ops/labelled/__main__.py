@@ -35,7 +35,7 @@ _BILINGUAL: Final = 120
     "--sources/--no-sources",
     default=True,
     show_default=True,
-    help="Whether to use texts of packages, which are downloaded: about 100 MB.",
+    help="Whether to use texts of packages, which are downloaded: about 130 MB.",
 )
 @click.option(
     "--engine/--no-engine",

@@ -5,7 +5,7 @@ uninterrupted run, whatever of the sampling reaches over the seam.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 
 import msgspec
 import pytest
@@ -18,17 +18,15 @@ from sluicegate.schemas import GenerationJob, Sampling, TripRecord
 from sluicegate.worker import session
 from sluicegate.worker.config import Config
 from sluicegate.worker.endings import Answered, Report
-from sluicegate.worker.engine import Engine, EngineInfo
+from sluicegate.worker.engine import Engine
 from sluicegate.worker.engines import make_engine
-from sluicegate.worker.gating import JobGating
-from sluicegate.worker.session import GenerationSession
+from sluicegate.worker.session import GenerationSession, MakeGates, own_gates
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 
 TOKENS = 32
 PROMPTS = (
     "Why is the sky blue?",
-    "List five animals, one per line.",
     "用中文写一句话介绍北京。",
 )
 SAMPLINGS: dict[str, Sampling] = {
@@ -98,22 +96,25 @@ async def run(
     engine: Engine,
     prompt: str,
     sampling: Sampling,
-    make: Callable[[JobGating, EngineInfo, GenerationJob], Pipeline] | None = None,
+    make: MakeGates = own_gates,
 ) -> Report:
     attempt = GenerationSession(
         GenerationJob(prompt=prompt, sampling=sampling, profile="off"),
         engine,
         worker="w",
         nonce="n",
-        **({} if make is None else {"gates": make}),
+        gates=make,
     )
     ending = await attempt.run()
     assert isinstance(ending, Answered), ending
     return attempt.report(ending, None)
 
 
-def trip_at(position: int, back: int) -> Callable[..., Pipeline]:
-    return lambda *_: Pipeline([TripAt(position, back)])
+def trip_at(*places: int, back: int) -> MakeGates:
+    def make(*_: object) -> Pipeline:
+        return Pipeline([TripAt(place, back) for place in places])
+
+    return make
 
 
 def greedy(sampling: Sampling, **more: object) -> Sampling:
@@ -127,7 +128,7 @@ async def assert_transparent(
     whole = await run(engine, prompt, sampling)
     async with asyncio.TaskGroup() as group:
         tasks = [
-            group.create_task(run(engine, prompt, sampling, trip_at(place, back)))
+            group.create_task(run(engine, prompt, sampling, trip_at(place, back=back)))
             for place in places
         ]
     reports = [report for task in tasks if (report := task.result()).record.trips]
@@ -155,7 +156,7 @@ async def test_with_several_rollbacks_in_one_text(exact: Engine) -> None:
         exact,
         PROMPTS[0],
         sampling,
-        lambda *_: Pipeline([TripAt(place, 3) for place in (4, 9, 20, 27)]),
+        trip_at(4, 9, 20, 27, back=3),
     )
     assert len(again.record.trips) == 4
     assert again.text == whole.text
@@ -207,7 +208,7 @@ async def test_bad_words_over_the_seam(exact: Engine) -> None:
 
 
 async def test_the_prefix_cache_makes_a_resume_cheap(exact: Engine) -> None:
-    report = await run(exact, " ".join(PROMPTS[:2]) * 8, greedy(Sampling()), trip_at(20, 2))
+    report = await run(exact, " ".join(PROMPTS[:2]) * 8, greedy(Sampling()), trip_at(20, back=2))
     first, second = report.record.segments
     assert second.prompt_tokens == first.prompt_tokens + 19
     assert second.cached_tokens >= first.prompt_tokens // 32 * 32 > 0
@@ -225,7 +226,7 @@ async def test_the_same_job_twice_has_the_same_story(
             exact,
             PROMPTS[1],
             sampling,
-            lambda *_: Pipeline([TripAt(place, 2) for place in (6, 9, 12, 25)]),
+            trip_at(6, 9, 12, 25, back=2),
         )
         segments: list[object] = [
             (each.seed, each.start, each.parameters, each.tokens, each.finish_reason)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from sluicegate.rollback import default_table
 from sluicegate.schemas import GenerationJob, InvalidMessage
@@ -41,15 +42,15 @@ def test_files_that_make_no_sense_stop_the_worker_at_the_start(
 ) -> None:
     path = written(tmp_path, text)
     with pytest.raises(ConfigError, match=f"{setting}.*own.toml"):
-        gating(Config(**{setting: path}))
+        gating(msgspec.structs.replace(Config(), **{setting: path}))
 
 
 @pytest.mark.parametrize("setting", ["gates_file", "policy_file"])
 def test_a_file_that_is_not_there_is_named(setting: str) -> None:
     with pytest.raises(ConfigError, match=f"{setting}: /nowhere.toml can't be read"):
-        gating(Config(**{setting: "/nowhere.toml"}))
+        gating(msgspec.structs.replace(Config(), **{setting: "/nowhere.toml"}))
 
 
 def test_a_profile_that_there_is_not_names_those_there_are() -> None:
-    with pytest.raises(InvalidMessage, match="there are .*chat"):
+    with pytest.raises(InvalidMessage, match=r"there are .*chat"):
         Gating().of(GenerationJob(prompt="x", profile="talk"))

@@ -151,11 +151,13 @@ async def test_max_tokens_counts_over_the_seam() -> None:
 
 
 async def test_profiles_and_thresholds_that_there_are_not_are_refused() -> None:
-    for job, field in (
-        ({"profile": "chatty"}, "$.profile"),
-        ({"gates": {"character_rum": 1}}, "$.gates"),
-    ):
-        ending, _, _ = await run(struck_once(3), **job)
+    wrong: tuple[tuple[str, object], ...] = (
+        ("profile", "chatty"),
+        ("gates", {"character_rum": 1}),
+    )
+    for name, value in wrong:
+        field = f"$.{name}"
+        ending, _, _ = await run(struck_once(3), chunk=3, stream=False, **{name: value})
         assert isinstance(ending, Refused)
         assert isinstance(ending.error, InvalidMessage)
         assert (ending.error.reason, ending.error.field) == (Reason.UNSUPPORTED, field)

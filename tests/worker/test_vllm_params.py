@@ -1,7 +1,5 @@
 """A segment's sampling in vLLM's words, and what goes over the seam."""
 
-from types import SimpleNamespace
-
 import pytest
 from sluicegate.guards.engine_gates import Ban, EngineGates
 from sluicegate.schemas import Sampling, StructuredOutput
@@ -10,10 +8,19 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 from sluicegate.worker.vllm_params import biased, sampling_params, seamed  # noqa: E402
 
+
 # Letters are their code points.
-LETTERS = SimpleNamespace(
-    encode=lambda text, add_special_tokens: [ord(letter) for letter in text], max_token_id=200
-)
+class Letters:
+    """A tokenizer of which vLLM needs no more."""
+
+    max_token_id = 200
+
+    def encode(self, text: str, *, add_special_tokens: bool) -> list[int]:
+        assert not add_special_tokens
+        return [ord(letter) for letter in text]
+
+
+LETTERS = Letters()
 
 
 def test_names_and_meanings_are_vllms() -> None:
