@@ -6,6 +6,8 @@ variation selectors and combining marks are text and never counted. Half a chara
 this gate's business: it is not in the text of a step before it is whole.
 """
 
+from bisect import bisect_right
+from operator import itemgetter
 from typing import Final
 
 import regex
@@ -33,6 +35,7 @@ class CharacterRules(Struct, frozen=True, kw_only=True):
 
 
 _CONTROLS: Final = r"\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_OFFSET: Final = itemgetter(1)
 _SUSPECT: Final = rf"{_CONTROLS}\p{{Co}}\p{{Cn}}\p{{Cs}}\uFFFD"
 
 
@@ -58,6 +61,8 @@ class CharacterGate:
         more = regex.escape(rules.denied, special_only=True)
         self._suspect = regex.compile(f"[{_SUSPECT}{more}]")
         self._tail = Tail()
+        # How many characters there are behind each step.
+        self._ends: list[int] = []
         # Of each kind, the positions and offsets of all that were seen, in order.
         self._seen: dict[Flaw, list[tuple[int, int]]] = {flaw: [] for flaw in self._limits}
 
@@ -68,6 +73,7 @@ class CharacterGate:
         """Judge one more token."""
         text = step.text
         self._tail.pieces.append(text)
+        self._ends.append(step.offset + len(text))
         if self._plain and text.isascii() and text.isprintable():
             return None
         found = self._judge_suspects(step) if self._suspect.search(text) else None
@@ -78,24 +84,26 @@ class CharacterGate:
     def truncate(self, n_tokens: int) -> None:
         """Forget every step from position `n_tokens` on."""
         del self._tail.pieces[n_tokens:]
+        del self._ends[n_tokens:]
         for seen in self._seen.values():
             while seen and seen[-1][0] >= n_tokens:
                 seen.pop()
 
     def suspected(self) -> int | None:
-        """The first token with a suspect character that counts with the next one to come."""
-        if not any(self._seen.values()):
-            return None
-        window, pieces = self._rules.window, self._tail.pieces
-        places = [
-            position
-            for flaw, seen in self._seen.items()
-            for position, _ in seen[-self._limits[flaw] :]
-            if len(pieces) - position <= window
-            and sum(map(len, pieces[position:])) <= window
-            and self._limits[flaw]
-        ]
-        return min(places, default=None)
+        """The first token with a suspect character that counts with the next one to come. O(log of
+        how many were seen)."""
+        first: int | None = None
+        for flaw, seen in self._seen.items():
+            limit = self._limits[flaw]
+            if not seen or not limit:
+                continue
+            # Those before are too far away, or too many back to be needed.
+            earliest = max(0, len(seen) - limit)
+            outside = self._ends[-1] - self._rules.window
+            near = bisect_right(seen, outside, lo=earliest, key=_OFFSET)
+            if near < len(seen) and (first is None or seen[near][0] < first):
+                first = seen[near][0]
+        return first
 
     def _judge_suspects(self, step: Step) -> Finding | None:
         finding: Finding | None = None

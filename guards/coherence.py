@@ -18,6 +18,7 @@ from .gate import Gate, Step
 from .ngrams import ORDER, Ngrams, stand_ins
 from .scripts import breaks, may_break, script_codes
 from .tail import Tail
+from .words import broken
 
 # One splice is as good as many.
 _SPLICED: Final = 1
@@ -34,10 +35,12 @@ PER: Final = 100
 
 class CoherenceRules(Struct, frozen=True, kw_only=True):
     """`window` in characters, `every` in tokens. A limit of 0 switches its signal off:
-    `incoherence` for the model of n-grams, `gibberish` where it alone is proof, and
-    `long_gibberish` where it is over `long_window`; `script_breaks` for glued scripts (spliced ones
-    count as soon as there is one), `least_score` for `score`, which a language model gives a window
-    (None: too little to judge); that one is a log10 probability, so below 0."""
+    `incoherence` for the model of n-grams, `gibberish` where it alone is proof, `long_gibberish`
+    where it is over `long_window`; none of the three counts where there are fewer than
+    `broken_words` sequences per hundred characters that no word has. `script_breaks` for glued
+    scripts (spliced ones count as soon as there is one), `least_score` for `score`, which a
+    language model gives a window (None: too little to judge); that one is a log10 probability, so
+    below 0."""
 
     window: int = 150
     every: int = 8
@@ -45,6 +48,7 @@ class CoherenceRules(Struct, frozen=True, kw_only=True):
     gibberish: float = 0.0
     long_window: int = 250
     long_gibberish: float = 0.0
+    broken_words: float = 0.0
     script_breaks: int = 0
     least_score: float = 0.0
 
@@ -135,7 +139,10 @@ class CoherenceGate:
             # The fewest looks that cover a window.
             first = bisect_right(self._ends, end - window) - 1
             score = PER * (self._totals[-1] - self._totals[first]) / (end - self._ends[first])
-            if score >= limit and varies(self._ngrams, self._tail.last(window)[0], limit):
+            if score < limit:
+                continue
+            text = self._tail.last(window)[0]
+            if varies(self._ngrams, text, limit) and broken(text) >= self._rules.broken_words:
                 return self._incoherent(step, first, score, limit, flaw)
         return None
 

@@ -31,7 +31,7 @@ _SHORT_POWER: Final = pow(_BASE, _SHORT, _MODULUS)
 
 class LoopRule(Struct, frozen=True, kw_only=True):
     """A loop is at least this many copies of a unit of at most `max_period` tokens, and covers at
-    least so many tokens and characters."""
+    least so many tokens and characters. 0 copies or tokens are no rule."""
 
     max_period: int
     min_copies: int
@@ -61,9 +61,9 @@ class LoopGate:
     name = "loop"
 
     def __init__(self, rules: tuple[LoopRule, ...] = (SHORT_UNITS, LONG_UNITS)) -> None:
-        self._rules = rules
-        self._max_period = max(rule.max_period for rule in rules)
-        self._least_tokens = min(rule.min_tokens for rule in rules)
+        self._rules = tuple(rule for rule in rules if rule.min_copies and rule.min_tokens)
+        self._max_period = max((rule.max_period for rule in self._rules), default=0)
+        self._least_tokens = min((rule.min_tokens for rule in self._rules), default=0)
         self._ids: list[int] = []
         self._offsets: list[int] = []
         self._before: list[_Before] = []
@@ -106,7 +106,7 @@ class LoopGate:
         else:
             period = matched = 0
         self._period, self._matched = period, matched
-        if matched + period < self._least_tokens:
+        if not period or matched + period < self._least_tokens:
             return None
         return self._judge(step)
 

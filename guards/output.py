@@ -17,6 +17,7 @@ from .coherence import PER, varies
 from .finding import Finding, Flaw, Level
 from .ngrams import built_in, stand_ins
 from .profiles import Profile
+from .words import broken
 
 # A character of UTF-8 has four bytes at most; three tokens of it may wait for the last.
 _UNFINISHED: Final = 3
@@ -115,7 +116,7 @@ def _flaws(
 def _gibberish(profile: Profile, text: str) -> tuple[float, float]:
     """The limit for the end of the text, and its score. The gate looks every few tokens, and only
     once there is a window full: this is its last look. What chance does to a score goes with the
-    root of the length, so a short text must be further off. (0, 0): off, or no text to speak of."""
+    root of the length, so a short text must be further off. (0, 0): off, or nothing to speak of."""
     window = profile.coherence_window
     end = text[-window:]
     if len(end) < _WORDS:
@@ -123,7 +124,9 @@ def _gibberish(profile: Profile, text: str) -> tuple[float, float]:
     limit = profile.gibberish * math.sqrt(window / len(end))
     ngrams = built_in()
     score = PER * ngrams.total(stand_ins(end)) / len(end)
-    return (limit, score) if varies(ngrams, end, limit) else (0.0, 0.0)
+    if score < limit or not varies(ngrams, end, limit) or broken(end) < profile.broken_words:
+        return 0.0, 0.0
+    return limit, score
 
 
 def repetition_ratio(text: str) -> float:

@@ -141,6 +141,7 @@ def _coherence(profile: Profile) -> list[Gate]:
             gibberish=profile.gibberish,
             long_window=profile.long_coherence_window,
             long_gibberish=profile.long_gibberish,
+            broken_words=profile.broken_words,
             script_breaks=profile.script_breaks,
             least_score=profile.coherence_score_threshold,
         )
@@ -190,4 +191,4 @@ def _loops(profile: Profile) -> tuple[LoopRule, ...]:
             min_chars=profile.loop_characters,
         ),
     )
-    return tuple(rule for rule in rules if rule.min_copies)
+    return tuple(rule for rule in rules if rule.min_copies and rule.min_tokens)

@@ -66,6 +66,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     gibberish: float
     long_coherence_window: int
     long_gibberish: float
+    broken_words: float
     script_breaks: int
     coherence_model: str
     coherence_score_threshold: float
@@ -100,25 +101,39 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 # Gates look back so far, or find so many; beyond this, time and memory are no longer small.
 _AT_MOST: Final = 100_000
+_TEXT_AT_MOST: Final = 1_000  # characters
 # Where 0 would not mean "off" but nonsense.
 _POSITIVE: Final = (1, _AT_MOST)
+# How many characters of a kind.
+_COUNT: Final = (0, 1_000)
 _SHARE: Final = (0, 1)
 _RANGES: Final[dict[str, tuple[float, float]]] = {
-    "character_window": _POSITIVE,
-    "mojibake_window": _POSITIVE,
+    "confidence_window": (0, 1_000),
+    "character_window": (1, 10_000),
+    "control_characters": _COUNT,
+    "private_use_characters": _COUNT,
+    "unassigned_characters": _COUNT,
+    "replacement_characters": _COUNT,
+    # A look over mojibake costs 2 microseconds a picture and 23 the thousand other characters.
+    "mojibake": (0, 20),
+    "mojibake_window": (1, 1_000),
+    "marker_run": (0, 200),
     "loop_period": _POSITIVE,
     "long_loop_period": _POSITIVE,
-    "coherence_window": (50, 2_000),
-    "long_coherence_window": (50, 2_000),
-    "coherence_every": _POSITIVE,
-    "coherence_findings": _POSITIVE,
-    "coherence_span": _POSITIVE,
+    # A look that comes near its limit costs up to a microsecond a character.
+    "coherence_window": (50, 300),
+    "long_coherence_window": (50, 500),
+    "coherence_every": (8, 1_000),
+    "coherence_findings": (1, 100),
+    "coherence_span": (1, 10_000),
+    "novelty_window": (1, 10_000),
     "logits_max_prob_threshold": _SHARE,
     "min_confidence": (-100, 0),
     "coherence_score_threshold": (-100, 0),
     "min_novelty": _SHARE,
     "max_repetition_ratio": _SHARE,
     "structured_text_gates": _SHARE,
+    "hold_back_tokens": (0, 10_000),
     "max_wasted_tokens": (0, 10_000_000),
 }
 # A file of the worker's: not for a job to name.
@@ -186,6 +201,10 @@ def _check(values: Mapping[str, Any], where: str) -> None:
         if kind is str:
             if not isinstance(value, str):
                 raise BadProfile(f"{where}{key}: must be text, not {value!r}")
+            if len(value) > _TEXT_AT_MOST:
+                raise BadProfile(
+                    f"{where}{key}: must be at most {_TEXT_AT_MOST} characters, not {len(value)}"
+                )
             continue
         least, most = _RANGES.get(key, (0, _AT_MOST))
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):

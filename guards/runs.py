@@ -17,8 +17,10 @@ from .gate import Step
 _LINES: Final = regex.compile(r"[-=_~*#.·+/\\|\p{Pd}\u2500-\u259F…。・]")
 # What nothing looks like when it is encoded: base64 of zeros, hexadecimal zeros and ones.
 _FILL: Final = frozenset("A0fF")
+_INSIDE: Final = regex.compile(r"(.)\1+", regex.DOTALL)
 _WORD_LETTERS: Final = 3
-# From here on a run may become one too many, in characters or copies of a word.
+# From here on a run may become one too many, in characters or copies of a word; at the latest from
+# half its limit on.
 _SUSPICIOUS: Final = 16
 
 
@@ -56,8 +58,6 @@ class RunGate:
         self._rules = rules = rules or RunRules()
         lengths = (rules.characters, rules.fill, rules.lines, rules.spaces)
         self._least = min((length for length in lengths if length > 0), default=0)
-        # Only a piece as long as a run can hide a whole one.
-        self._inside = regex.compile(rf"(.)\1{{{max(self._least - 1, 1)},}}", regex.DOTALL)
         self._runs: list[_Run] = []
         self._offsets: list[int] = []
 
@@ -106,13 +106,14 @@ class RunGate:
         del self._offsets[n_tokens:]
 
     def suspected(self) -> int | None:
-        """Where a run of 16 and more begins that may become too long."""
+        """Where a run of 16 and more (or half of what is too long) begins that may become too
+        long."""
         if not self._runs:
             return None
         run = self._runs[-1]
-        long = run.end - run.offset >= _SUSPICIOUS and self._limit(run.character) > 0
+        long = run.character and _suspicious(run.end - run.offset, self._limit(run.character))
         place = run.position if long else None
-        if self._rules.words and run.copies >= _SUSPICIOUS:
+        if _suspicious(run.copies, self._rules.words):
             first = len(self._runs) - run.copies
             place = first if place is None else min(place, first)
         return place
@@ -127,8 +128,9 @@ class RunGate:
                 found := self._judge(step, text[0], before.position, before.offset, length)
             ):
                 return found
+        # Only a piece as long as a run can hide a whole one.
         if len(text) > self._least:
-            for inside in self._inside.finditer(text):
+            for inside in _INSIDE.finditer(text):
                 start = step.offset + inside.start()
                 if found := self._judge(step, inside[1], step.position, start, len(inside[0])):
                     return found
@@ -174,3 +176,7 @@ class RunGate:
             threshold=self._rules.words,
             detail="one word's token, again and again",
         )
+
+
+def _suspicious(length: int, limit: int) -> bool:
+    return limit > 0 and length >= min(_SUSPICIOUS, max(limit // 2, 1))

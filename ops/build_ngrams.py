@@ -1,11 +1,11 @@
-"""Builds `guards/ngrams.bin`, the built-in model of coherence.
+"""Builds `guards/ngrams.bin`, the built-in model of coherence, and `guards/words.bin`.
 
     python -m sluicegate.ops.build_ngrams FOLDER
 
 FOLDER is where the sources are, or where they are downloaded to (pip and npm, about 70 MB). The
 model is a logistic regression on the sequences of four characters in windows of 200, good text
 against token salad; calling good text salad costs four times as much as the opposite. Seeded: the
-same sources give the same file. Takes a few minutes and 2 GB of memory.
+same sources give the same files. Takes a few minutes and 2 GB of memory.
 """
 
 import random
@@ -20,6 +20,7 @@ import numpy as np
 import regex
 
 from ..guards.ngrams import ORDER, SCRIPT_LETTERS, pack, stand_ins
+from ..guards.words import pack_words
 from ..worker.model_tokenizer import load_tokenizer
 from .embedded_model import resolve_model
 from .ngram_texts import (
@@ -32,6 +33,7 @@ from .ngram_texts import (
     salads,
     tekken,
 )
+from .word_sequences import word_sequences
 
 _SEED: Final = 20
 _WINDOW: Final = 200
@@ -54,7 +56,7 @@ Indices = np.ndarray[Any, np.dtype[np.int64]]
 
 
 def main(folder: Path) -> None:
-    """Download what is missing, train, and write the file into the package."""
+    """Download what is missing, train, and write the files into the package."""
     folder.mkdir(parents=True, exist_ok=True)
     _download(folder)
     draw = random.Random(_SEED)  # noqa: S311  the same file for everyone
@@ -62,7 +64,10 @@ def main(folder: Path) -> None:
     tokenizer = load_tokenizer(resolve_model(None))
     embedded = Vocabulary(len(tokenizer.tokenizer), tokenizer.encode, tokenizer.tokenizer.decode)
     wheel = next(folder.glob("dashscope*.whl"))
-    bad = list(salads(good, [embedded, qwen(wheel), tekken()], draw))
+    vocabularies = [embedded, qwen(wheel), tekken()]
+    guards = Path(__file__).parent.parent / "guards"
+    (guards / "words.bin").write_bytes(pack_words(word_sequences(good, vocabularies)))
+    bad = list(salads(good, vocabularies, draw))
     click.echo(f"{len(good)} good texts, {len(bad)} salads")
     windows = [(one, 0) for text in good for one in _windows(text, draw)]
     windows += [(one, 1) for text in bad for one in _windows(text, draw)]
@@ -70,7 +75,7 @@ def main(folder: Path) -> None:
     weights = _train(
         [stand_ins(text) for text, _ in windows], np.array([bad for _, bad in windows])
     )
-    target = Path(__file__).parent.parent / "guards" / "ngrams.bin"
+    target = guards / "ngrams.bin"
     target.write_bytes(pack(weights))
     click.echo(f"{len(weights)} sequences, {target.stat().st_size} bytes: {target}")
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from ..guards.finding import Finding
 from ..schemas import Flaw, Level
 from .actions import Changes
-from .table_checks import BadPolicy, check_row, known
+from .table_checks import BadPolicy, check_dead_ends, check_row, known
 
 __all__ = ["BadPolicy", "Row", "Rung", "Table", "default_table", "read_table"]
 
@@ -124,6 +124,7 @@ def _table(tables: Mapping[str, Mapping[str, Any]]) -> Table:
     missing = set(Level) - {values.get("level") for values in tables.values()}
     if missing:
         raise BadPolicy(f"no row has level {min(missing)}; give one row level = {min(missing)}")
+    check_dead_ends(tables)
     return Table(rows=tuple(_row(name, values) for name, values in tables.items()))
 
 

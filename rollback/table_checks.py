@@ -48,6 +48,8 @@ _CHANGE_KEYS: Final = (
 _RUNG_KEYS: Final = ("at", "back", "checkpoints", "tries", "tokens", *_CHANGE_KEYS)
 _MAX_RUNGS: Final = 20
 _NEUTRAL: Final = Changes()
+# Numbers that nothing can be sampled from: there is no going on without a way back.
+_DEAD_ENDS: Final = (Flaw.NON_FINITE_LOGITS, Flaw.UNIFORM_LOGITS)
 # Less heat only digs a loop in: at temperature 0 the same prefix gives the same loop.
 _LOOPS: Final = (Flaw.LOOP, Flaw.WORD_RUN, Flaw.CHARACTER_RUN, Flaw.ENGINE_REPETITION)
 
@@ -60,12 +62,27 @@ def check_row(name: str, values: Mapping[str, Any]) -> None:
     for key, value in values.items():
         known(key, _ROW_KEYS, "key of a row", f"{name}.")
         if key == "level":
-            if value not in [int(level) for level in Level] or isinstance(value, bool):
+            if type(value) is not int or value not in [int(level) for level in Level]:
                 raise BadPolicy(f"{name}.level: must be a level from 1 to 5, not {value!r}")
         elif key == "rungs":
             _check_rungs(name, _list(f"{name}.rungs", value), flaws)
         elif key != "flaws":
             _check_value(f"{name}.{key}", key, value)
+
+
+def check_dead_ends(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """Raises BadPolicy where the row of a flaw that can't be let be would let it be. `tables`: all
+    rows, with each level in one of them, and each flaw in one at most."""
+    named = {flaw: name for name, row in tables.items() for flaw in row.get("flaws", ())}
+    levels = {row["level"]: name for name, row in tables.items() if "level" in row}
+    for flaw in _DEAD_ENDS:
+        name = named.get(flaw, levels[int(Level.LOGITS)])
+        row = tables[name]
+        why = f"with {flaw}: the engine has ended the request and would end it there again"
+        if row.get("then") == "note":
+            raise BadPolicy(f"{name}.then: note can't go {why}; write then = 'give_up'")
+        if row.get("findings", 1) > 1:
+            raise BadPolicy(f"{name}.findings: above 1 can't go {why}; write findings = 1")
 
 
 def known(key: str, names: Iterable[str], kind: str, where: str, hint: str = "") -> None:
@@ -119,8 +136,7 @@ def _check_value(where: str, key: str, value: Any) -> None:
         if value not in _WORDS[key]:
             raise BadPolicy(f"{where}: must be one of {', '.join(_WORDS[key])}, not {value!r}")
     elif key in _TEXTS:
-        if not isinstance(value, str) or len(value) > _TEXTS[key]:
-            raise BadPolicy(f"{where}: must be text of at most {_TEXTS[key]} characters")
+        _check_text(where, value, _TEXTS[key])
     elif key in _COUNTS:
         least, most = _COUNTS[key]
         if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= most:
@@ -132,6 +148,16 @@ def _check_value(where: str, key: str, value: Any) -> None:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not low <= value <= high:
             raise BadPolicy(f"{where}: must be a number from {low:g} to {high:g}, not {value!r}")
+
+
+def _check_text(where: str, value: Any, most: int) -> None:
+    if not isinstance(value, str) or len(value) > most:
+        raise BadPolicy(f"{where}: must be text of at most {most} characters")
+    strange = next((one for one in value if not (one.isprintable() or one in "\n\t")), None)
+    if strange is not None:
+        raise BadPolicy(
+            f"{where}: must be printable, or line breaks and tabs, not U+{ord(strange):04X}"
+        )
 
 
 def _list(where: str, value: Any) -> list[Any]:

@@ -41,7 +41,9 @@ class Draft:
             step.position + 1, step.offset + len(step.text), parameters, seed_path, bool(step.text)
         )
         finding = self._gates.feed(step)
-        self.releaser.advance(self._gates.suspected)
+        if finding is None:
+            # What was just found is no longer suspected, and must not be sent for that.
+            self.releaser.advance(self._gates.suspected)
         return finding
 
     def guide(

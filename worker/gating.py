@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..guards.kenlm_score import load_scorer
 from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
 from ..rollback import BadPolicy, Budgets, Table, default_table, read_table
 from ..schemas import GenerationJob, InvalidMessage, Reason
@@ -56,11 +57,13 @@ class Gating:
 
 
 def gating(config: Config) -> Gating:
-    """From the files that the configuration names. Blocking, but short. Raises ConfigError."""
+    """From the files that the configuration names. Blocking: a language model that they name is
+    loaded. Raises ConfigError."""
     tables = policy = None
     try:
         if config.gates_file:
             tables = read_tables(_text(config.gates_file, "gates_file"))
+            _load_models(tables)
         if config.policy_file:
             policy = read_table(_text(config.policy_file, "policy_file"))
     except BadProfile as error:
@@ -68,6 +71,14 @@ def gating(config: Config) -> Gating:
     except BadPolicy as error:
         raise ConfigError(f"policy_file {config.policy_file}: {error}") from error
     return Gating(tables, policy)
+
+
+def _load_models(tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """So that one which can't be had stops the worker, and not each of its jobs. A job may switch
+    the rule on by a threshold of its own, so a model counts without one, too."""
+    for model in {profile(name, deployment=tables).coherence_model for name in profile_names()}:
+        if model:
+            load_scorer(model)
 
 
 def _text(path: str, setting: str) -> str:

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import Struct
 
-from ..guards.engine_gates import Ban, signal_of
+from ..guards.engine_gates import Ban, EngineGates, signal_of
 from ..guards.finding import Finding
 from ..guards.output import judge_output
 from ..guards.pipeline import Pipeline, streaming_gates
@@ -47,7 +47,7 @@ from ..schemas import (
     Usage,
 )
 from ..schemas.errors import tame
-from ..schemas.limits import MAX_TRIPS
+from ..schemas.limits import MAX_SEGMENTS, MAX_TRIPS
 from . import trips
 from .draft import Draft
 from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
@@ -113,6 +113,11 @@ class GenerationSession:
         self._rules: JobGating | None = None
         self._seeds: tuple[int, ...] = ()
         self._segments: list[SegmentRecord] = []
+        # How many requests there were; the running one's, or last one's, number, and where it began
+        # in tokens.
+        self._requests = 0
+        self._segment_number = 0
+        self._start = 0
         self._trips: list[Trip] = []
         self._records: list[TripRecord] = []
         self._rollbacks = 0
@@ -208,10 +213,11 @@ class GenerationSession:
     ) -> Answered | Action | None:
         """One request to the engine: an accepted text, what is to be done about a finding, or None
         where the plan's tokens are up."""
-        start = len(draft)
-        if self._left(start) <= 0:
-            return self._judge("length", rules, draft)
+        self._start = start = len(draft)
+        if self._left(start) <= 0 or self._is_full(start):
+            return self._judge("length", rules, draft, beyond=0)
         segment = self._request(plan, rules, start)
+        self._segment_number = self._requests
         self._seeds = (*self._seeds, plan.seed)
         began, produced = self._segment_began = self._clock(), self._produced
         cached = 0
@@ -227,26 +233,28 @@ class GenerationSession:
                     if over is not None or finish is not None:
                         break
         finally:
-            self._segments.append(
-                SegmentRecord(
-                    seed=plan.seed,
-                    start=start,
-                    parameters=differences(self._job.sampling, plan.sampling),
-                    fresh_cache=plan.fresh_cache,
-                    prompt_tokens=len(segment.prompt_token_ids),
-                    cached_tokens=cached,
-                    tokens=self._produced - produced,
-                    engine_s=self._clock() - began,
-                    finish_reason=finish,
+            self._requests += 1
+            if len(self._segments) < MAX_SEGMENTS:
+                self._segments.append(
+                    SegmentRecord(
+                        seed=plan.seed,
+                        start=start,
+                        parameters=differences(self._job.sampling, plan.sampling),
+                        fresh_cache=plan.fresh_cache,
+                        prompt_tokens=len(segment.prompt_token_ids),
+                        cached_tokens=cached,
+                        tokens=self._produced - produced,
+                        engine_s=self._clock() - began,
+                        finish_reason=finish,
+                    )
                 )
-            )
         if over is not None:
             return over
         if finish is None:
             raise EngineError("the engine ended the request without a reason")
         if finish == "length" and len(draft) - start == plan.tokens < self._left(start):
             return None
-        return self._judge(finish, rules, draft)
+        return self._judge(finish, rules, draft, beyond=int(finish == "stop"))
 
     def _request(self, plan: _Plan, rules: JobGating, start: int) -> Segment:
         sampling = self._job.sampling
@@ -259,7 +267,7 @@ class GenerationSession:
             if place >= start
         )
         return Segment(
-            request_id=f"{self._job.id}:{self._job.attempt}:{self._nonce}:{len(self._segments)}",
+            request_id=f"{self._job.id}:{self._job.attempt}:{self._nonce}:{self._requests}",
             prompt_token_ids=(*self._prompt, *accepted),
             sampling=msgspec.structs.replace(
                 plan.sampling,
@@ -268,14 +276,27 @@ class GenerationSession:
             ),
             seed=plan.seed,
             carried=start,
-            gates=msgspec.structs.replace(
-                rules.profile.engine_gates(start, sampling.max_tokens), bans=bans
-            ),
+            gates=self._engine_gates(rules, start, bans),
             fresh_cache=plan.fresh_cache,
         )
 
+    def _engine_gates(self, rules: JobGating, start: int, bans: tuple[Ban, ...]) -> EngineGates:
+        gates = rules.profile.engine_gates(start, self._job.sampling.max_tokens)
+        if self._is_constrained and not rules.profile.structured_text_gates:
+            # How sure the model is of a text is a matter of level 4; a grammar leaves it no choice.
+            gates = msgspec.structs.replace(gates, confidence_window=0)
+        return msgspec.structs.replace(gates, bans=bans)
+
+    @property
+    def _is_constrained(self) -> bool:
+        return self._job.sampling.structured_output is not None
+
     def _left(self, start: int) -> int:
         return self._job.sampling.max_tokens - start
+
+    def _is_full(self, start: int) -> bool:
+        """Whether the model's context has no room for a token more."""
+        return start > 0 and len(self._prompt) + start >= self._engine.info.max_model_len
 
     def _take(
         self, piece: Piece, plan: _Plan, rules: JobGating, draft: Draft
@@ -297,27 +318,38 @@ class GenerationSession:
                     return action
             if draft.transcript.stopped:
                 self._wasted += len(ids) - index - 1
-                return self._judge("stop", rules, draft)
+                return self._judge("stop", rules, draft, beyond=0)
         signal = signal_of(last, self._engine.info.sentinels) if last is not None else None
         if signal is None:
             return None
         finding = trips.from_signal(signal, rules.profile, len(draft), draft.transcript.characters)
-        return self._act(finding, rules, draft, beyond=1)
+        action = self._act(finding, rules, draft, beyond=1)
+        if isinstance(action, Note) and (self._is_constrained or len(draft) == self._start):
+            # The request is over. A grammar can't go on in the middle, and going on where nothing
+            # was said would find the same for ever.
+            return GiveUp(
+                detail=f"{finding.flaw.value} at token {len(draft)}: nothing can be said there",
+                engine_fault=True,
+            )
+        return action
 
-    def _judge(self, finish: FinishReason, rules: JobGating, draft: Draft) -> Answered | Action:
-        """The text has ended: accept it, or act on what is wrong with the whole."""
+    def _judge(
+        self, finish: FinishReason, rules: JobGating, draft: Draft, *, beyond: int
+    ) -> Answered | Action:
+        """The text has ended: accept it, or act on what is wrong with the whole. `beyond`: whether
+        a token ended it that is no part of it."""
         finding = judge_output(
             rules.profile,
             draft.transcript.text,
             tokens=len(draft),
             pending=draft.transcript.pending,
             finish_reason=finish,
-            structured=self._job.sampling.structured_output is not None,
+            structured=self._is_constrained,
         )
         if finding is None:
             return Answered(finish)
-        action = self._act(finding, rules, draft, beyond=0)
-        return Answered(finish) if isinstance(action, Note) else action
+        action = self._act(finding, rules, draft, beyond=beyond)
+        return action if isinstance(action, Rollback | GiveUp) else Answered(finish)
 
     def _act(self, finding: Finding, rules: JobGating, draft: Draft, *, beyond: int) -> Action:
         """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
@@ -335,13 +367,16 @@ class GenerationSession:
                 wasted=self._wasted + beyond,
                 seconds=self._lost_s,
                 greedy=self._job.sampling.temperature == 0,
-                constrained=self._job.sampling.structured_output is not None,
+                constrained=self._is_constrained,
                 findings=rules.profile.coherence_findings,
                 within=rules.profile.coherence_span,
             ),
             rules.table,
         )
+        # What ended the engine's request is no part of any text.
+        sentinel = beyond if finding.gate == "logits" else 0
         if isinstance(action, Note) and not action.counts:
+            self._wasted += sentinel
             return action
         wasted = 0
         banned: int | None = None
@@ -351,14 +386,16 @@ class GenerationSession:
             wasted = draft.cut(action.keep) + beyond
             self._rollbacks += 1
             self._lost_s += self._seconds_for(wasted)
-        elif isinstance(action, GiveUp) or finding.gate == "logits":
+        elif isinstance(action, GiveUp):
             wasted = beyond
+        else:
+            wasted = sentinel
         self._wasted += wasted
         self._trips.append(Trip(finding=finding, action=action, tokens=tokens, banned=banned))
         if len(self._records) < MAX_TRIPS:
             self._records.append(
                 trips.record(
-                    finding, action, segment=len(self._segments), wasted=wasted, banned=banned
+                    finding, action, segment=self._segment_number, wasted=wasted, banned=banned
                 )
             )
         return action
@@ -377,11 +414,13 @@ class GenerationSession:
             seed = derive_seed(base, self._job.attempt, self._rollbacks)
         changed = mutate(sampling, changes)
         if changes.guide and self._draft is not None:
-            self._draft.guide(self._engine.encode(changes.guide), changed, self._seeds)
+            room = max(0, self._left(len(self._draft)) - 1)
+            guide = self._engine.encode(changes.guide)[:room]
+            self._draft.guide(guide, changed, self._seeds)
         return _Plan(
             sampling=changed,
             seed=seed,
             # A grammar begins anew with each segment, so its text must come from a single one.
-            tokens=0 if sampling.structured_output is not None else changes.tokens,
+            tokens=0 if self._is_constrained else changes.tokens,
             fresh_cache=action.fresh_cache,
         )

@@ -166,3 +166,37 @@ def test_truncating_takes_the_count_back() -> None:
     gate.truncate(1)
     kept = steps([(0, "\ufffd")])
     assert not any(feed(gate, steps([(0, "\ufffd"), (0, "a")], kept)))
+
+
+@given(
+    before=pieces,
+    then=pieces,
+    controls=st.integers(0, 5),
+    window=st.integers(1, 30),
+    data=st.data(),
+)
+def test_what_is_suspected_is_what_the_next_one_would_count(
+    before: list[tuple[int, str]],
+    then: list[tuple[int, str]],
+    controls: int,
+    window: int,
+    data: st.DataObject,
+) -> None:
+    """By its definition, on the text; whatever was there before a cut."""
+    gate = CharacterGate(
+        CharacterRules(controls=controls, window=window, private_use=0, replacements=0, mojibake=0)
+    )
+    feed(gate, steps(before))
+    cut = data.draw(st.integers(0, len(before)))
+    gate.truncate(cut)
+    stream = before[:cut] + then
+    feed(gate, steps(then, steps(before[:cut])))
+    text = "".join(piece for _, piece in stream)
+    bells = [
+        (step.position, step.offset + index)
+        for step in steps(stream)
+        for index, one in enumerate(step.text)
+        if one == "\a"
+    ]
+    near = [place for place, offset in bells[-controls:] if len(text) - offset < window]
+    assert gate.suspected() == (near[0] if near and controls else None)

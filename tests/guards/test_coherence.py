@@ -40,6 +40,7 @@ def low() -> CoherenceGate:
         gibberish=90,
         long_window=80,
         long_gibberish=60,
+        broken_words=1,
         script_breaks=2,
         least_score=-1,
     )
@@ -112,6 +113,61 @@ def test_what_comes_again_and_again_is_none() -> None:
     assert 100 * built_in().total(text) > 400 * len(text)
     gate = CoherenceGate(CoherenceRules(window=150, every=4, gibberish=400), built_in())
     assert not any(feed(gate, stream))
+
+
+# Whole words without grammar.
+NOUNS = (
+    "kettle wagon orchard pencil tunnel violin harvest lantern pocket engine meadow saddle basket "
+    "compass feather hammer island jacket ladder magnet needle oyster pillow quarry ribbon shovel "
+    "thunder umbrella valley walnut barrel cottage diamond elbow fountain glacier helmet insect"
+)
+LISTS = {
+    "blanks": NOUNS,
+    "commas": NOUNS.replace(" ", ", "),
+    "numbers": "".join(f"{n}. {noun}\n" for n, noun in enumerate(NOUNS.split(), 1)),
+    "bullets": "".join(f"- {noun}\n" for noun in NOUNS.split()),
+    "capitals": NOUNS.title(),
+    "hashtags": "".join(f"#{noun} " for noun in NOUNS.split()),
+    "seed": (
+        "Wallet: gravity machine north sort system female filter attitude volume fold club stay "
+        "feature office ecology stable narrow fog cabin tonight exile mystery unable pulse jungle"
+    ),
+    "search words": (
+        "cheap flights madrid hostel offers winter weekend cottage rental airport parking discount "
+        "train ticket refund city guide museum entrance price compare insurance family beach resort"
+    ),
+    "ladder": (
+        "warm ward card cord cold; lead load goad gold; hide side site size; milk mile male mall "
+        "ball; rain ruin; walk talk tall tale tape; boat boot root room roam; fish fist mist most"
+    ),
+    "kinds": (
+        "Tools: hammer saw drill wrench chisel plane file. Fruit: plum pear cherry melon grape fig "
+        "lemon. Weather: storm rain hail snow frost wind fog. Rooms: kitchen cellar attic hall bath"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_a_list_of_words_is_no_salad(kind: str) -> None:
+    text = LISTS[kind] + "\n"
+    for times in (1, 2):
+        gates = streaming_gates(profile("chat"), vocabulary_size=50_000)
+        assert not any(feed(gates, steps(written(text * times, 3))))
+
+
+def test_such_a_list_is_told_from_salad_by_its_words_alone() -> None:
+    stream = steps(written(NOUNS, 3))
+    alone = profile("chat", {"broken_words": 0})
+    assert any(feed(streaming_gates(alone, vocabulary_size=50_000), stream))
+
+
+def test_words_that_are_broken_are_found_without_any_mark_or_capital() -> None:
+    draw = random.Random(5)
+    halves = [noun[at:] for noun in NOUNS.split() for at in (0, 3)]
+    text = " ".join(draw.choice(halves) + draw.choice(halves)[1:] for _ in range(60))
+    gates = streaming_gates(profile("chat"), vocabulary_size=50_000)
+    found = [one for one in feed(gates, steps(written(text, 3))) if one]
+    assert Flaw.GIBBERISH in {one.flaw for one in found}
 
 
 def test_text_is_left_alone() -> None:

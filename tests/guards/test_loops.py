@@ -129,3 +129,24 @@ def test_truncating_to_the_onset_ends_the_trip() -> None:
     gate.truncate(found.tokens[0])
     kept = text[: found.tokens[0]]
     assert not any(feed(gate, steps([*kept, *words(list(range(200, 400)))])[len(kept) :]))
+
+
+@given(
+    tokens=st.lists(st.integers(0, 2), max_size=60),
+    copies=st.integers(0, 2),
+    least=st.integers(0, 2),
+    characters=st.integers(0, 2),
+    period=st.integers(1, 8),
+)
+def test_the_lowest_thresholds_are_no_fault(
+    tokens: list[int], copies: int, least: int, characters: int, period: int
+) -> None:
+    rule = LoopRule(max_period=period, min_copies=copies, min_tokens=least, min_chars=characters)
+    found = [one for one in feed(LoopGate((rule,)), steps(words(tokens))) if one]
+    if not copies or not least:
+        assert not found
+    assert all(one.tokens[0] < one.tokens[1] - period_of(one.detail) for one in found)
+
+
+def period_of(detail: str) -> int:
+    return int(detail.split()[3])

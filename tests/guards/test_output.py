@@ -153,3 +153,12 @@ def test_the_end_of_a_text_is_judged_for_itself() -> None:
 )
 def test_what_is_no_salad(text: str) -> None:
     assert judge(text, min_length=0) is None
+
+
+def test_a_short_list_of_words_is_no_salad() -> None:
+    text = (
+        "gravity machine north sort system female filter attitude volume fold club stay feature "
+        "office ecology stable narrow fog cabin tonight exile mystery unable pulse jungle"
+    )[:149]
+    assert judge(text) is None
+    assert flaw(judge(text, broken_words=0)) is Flaw.GIBBERISH

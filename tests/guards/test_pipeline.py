@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from sluicegate.guards.finding import Finding, Flaw, Level
 from sluicegate.guards.gate import Step
 from sluicegate.guards.pipeline import Pipeline, streaming_gates
-from sluicegate.guards.profiles import profile, profile_names
+from sluicegate.guards.profiles import BadProfile, Profile, profile, profile_names
 
 from .gate_law import assert_law, feed, steps
 
@@ -27,7 +27,7 @@ LOW = {
 # The gates of a window as well.
 COHERENT = {
     "coherence_window": 50,
-    "coherence_every": 3,
+    "coherence_every": 8,
     "incoherence": 30.0,
     "script_breaks": 1,
     "novelty_window": 12,
@@ -224,3 +224,52 @@ def test_from_outside_the_logprob_is_judged_too() -> None:
     found = streaming_gates(profile("off"), vocabulary_size=10, outside=True).feed(step)
     assert found is not None
     assert found.flaw is Flaw.NON_FINITE_LOGITS
+
+
+@pytest.mark.parametrize("off", ["loop_tokens", "loop_copies"])
+def test_a_loop_rule_of_zero_is_off(off: str) -> None:
+    loop = [(n, f" w{n}") for n in range(9)] * 60
+    for key, other in ((off, f"long_{off}"), (f"long_{off}", off)):
+        one = streaming_gates(profile("chat", {key: 0}), vocabulary_size=10)
+        assert any(feed(one, steps(loop)))
+        none = streaming_gates(profile("chat", {key: 0, other: 0}), vocabulary_size=10)
+        assert not any(feed(none, steps(loop)))
+
+
+def test_a_run_with_a_low_limit_is_followed_from_half_of_it_on() -> None:
+    gates = streaming_gates(profile("chat", {"word_run": 6}), vocabulary_size=10)
+    stream = steps([(1, "a"), *[(2, " word")] * 6])
+    places: list[int | None] = []
+    for step in stream[:-1]:
+        assert gates.feed(step) is None
+        places.append(gates.suspected())
+    assert places == [None, None, None, 1, 1, 1]
+    assert gates.feed(stream[-1])
+
+
+NUMBERS = [name for name, kind in Profile.__annotations__.items() if kind in (int, float)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    said=st.dictionaries(
+        st.sampled_from(NUMBERS), st.sampled_from([0, 1, 2, 50, 1000]), max_size=6
+    ),
+    stream=streams,
+)
+def test_thresholds_that_are_allowed_are_safe(
+    said: dict[str, int], stream: list[tuple[int, str]]
+) -> None:
+    allowed: dict[str, int] = {}
+    for key, value in said.items():
+        try:
+            profile("chat", {key: value})
+        except BadProfile:
+            continue
+        allowed[key] = value
+    gates = streaming_gates(profile("chat", allowed), vocabulary_size=len(PIECES))
+    for step in steps(stream * 3):
+        found = gates.feed(step)
+        place = gates.suspected()
+        assert place is None or 0 <= place <= step.position
+        assert found is None or 0 <= found.tokens[0] < found.tokens[1] == step.position + 1

@@ -137,14 +137,23 @@ def test_a_loop_is_cut_at_its_onset_and_warmed(flaw: Flaw, greedy: bool) -> None
     assert not given_up(end).engine_fault
 
 
-def test_gibberish_is_cut_at_its_onset_and_cooled() -> None:
-    *went, end = Attempt().trips_until_given_up(Flaw.GIBBERISH, 100, at=150)
+def test_gibberish_is_cut_at_its_onset_and_cooled_and_then_let_be() -> None:
+    attempt = Attempt()
+    *went, last, after = [attempt.trip(Flaw.GIBBERISH, 100, at=150) for _ in range(5)]
     actions = rollbacks(went)
     assert [action.keep for action in actions] == [100, 90, 70]
     assert [action.changes.temperature_times for action in actions] == [0.7, 0.5, 0.5]
     assert [action.changes.reseed for action in actions] == [False, True, True]
     assert all(action.changes.top_p_at_most < 1 for action in actions)
-    assert not given_up(end).engine_fault
+    # Good text may be such a list: it never ends an attempt.
+    assert last == after == Note(counts=False)
+
+
+def test_gibberish_is_let_be_where_the_budget_is_spent() -> None:
+    attempt = Attempt(budgets=Budgets(max_rollbacks=1, max_wasted_tokens=10_000))
+    actions = [attempt.trip(Flaw.GIBBERISH, place, at=place + 50) for place in (100, 400, 700)]
+    assert len(rollbacks(actions)) == 1
+    assert actions[1:] == [Note(counts=False)] * 2
 
 
 # Level 4

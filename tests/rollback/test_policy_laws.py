@@ -10,7 +10,7 @@ from .attempts import Attempt, finding
 
 MAX_TOKENS = 400
 # Good text may look like these; they never end an attempt.
-SOFT = (Flaw.LOW_NOVELTY, Flaw.SCRIPT_BREAK, Flaw.SCRIPT_SWITCH)
+SOFT = (Flaw.INCOHERENT, Flaw.LOW_NOVELTY, Flaw.SCRIPT_BREAK, Flaw.SCRIPT_SWITCH, Flaw.GIBBERISH)
 
 
 class Move(Struct, frozen=True):

@@ -46,7 +46,7 @@ def test_a_flaw_goes_to_the_row_that_names_it_and_back_to_its_level_if_none_does
     fewer = read_table("[loop]\nflaws = ['loop']\n")
     assert row(fewer, Flaw.WORD_RUN).name == "text"
     level = read_table("[strict]\nlevel = 4\n")
-    assert row(level, Flaw.INCOHERENT).name == "strict"
+    assert row(level, Flaw.LOST_CONFIDENCE).name == "strict"
     assert row(level, Flaw.LOW_NOVELTY).name == "soft"
 
 
@@ -115,6 +115,27 @@ def test_a_change_in_one_file_is_not_seen_in_the_next() -> None:
         ),
         ("[a]\nlevel = 3\n[b]\nlevel = 3", "b.level: 3 is that of a, too"),
         ("[a]\nlevel = 6", "a.level: must be a level from 1 to 5, not 6"),
+        ("[text]\nlevel = 3.0", "text.level: must be a level from 1 to 5, not 3.0"),
+        (
+            "[loop]\nrungs = [{ at = 'end', guide = \"a\\u0000\" }]",
+            "loop.rungs, number 1: guide: must be printable, or line breaks and tabs, not U+0000",
+        ),
+        (
+            f"[loop]\nrungs = [{{ at = 'end', guide = '{'x' * 201}' }}]",
+            "loop.rungs, number 1: guide: must be text of at most 200 characters",
+        ),
+        (
+            "[numeric]\nthen = 'note'",
+            "numeric.then: note can't go with non_finite_logits: the engine has ended the request",
+        ),
+        (
+            "[numeric]\nfindings = 2\nwithin = 9",
+            "numeric.findings: above 1 can't go with non_finite_logits: the engine has ended",
+        ),
+        (
+            "[numeric]\nflaws = []\n[logits]\nthen = 'note'",
+            "logits.then: note can't go with non_finite_logits",
+        ),
         ("[a]\nlevel = true", "a.level: must be a level from 1 to 5, not True"),
         ("[text]\nlevel = 4", "no row has level 3; give one row level = 3"),
         ("[coherence]\nfindings = 20", "coherence.within: 20 findings at least 8 tokens apart"),
@@ -133,3 +154,14 @@ def test_too_many_rungs() -> None:
     rungs = ", ".join(["{ at = 'end', ban = true }"] * 21)
     with pytest.raises(BadPolicy, match=r"text.rungs: 21 are too many; at most 20"):
         read_table(f"[text]\nrungs = [{rungs}]")
+
+
+def test_of_the_logits_only_what_is_no_number_must_be_acted_on() -> None:
+    table = read_table("[logits]\nthen = 'note'\nrungs = []\n")
+    assert row(table, Flaw.LOW_CONFIDENCE).then == "note"
+    assert row(table, Flaw.UNIFORM_LOGITS) == row(default_table(), Flaw.UNIFORM_LOGITS)
+
+
+def test_a_guide_may_break_lines() -> None:
+    table = read_table("[loop]\nrungs = [{ at = 'end', guide = \"\\n\\tSo:\" }]\n")
+    assert row(table, Flaw.LOOP).rungs[0].changes.guide == "\n\tSo:"

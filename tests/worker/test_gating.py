@@ -54,3 +54,22 @@ def test_a_file_that_is_not_there_is_named(setting: str) -> None:
 def test_a_profile_that_there_is_not_names_those_there_are() -> None:
     with pytest.raises(InvalidMessage, match=r"there are .*chat"):
         Gating().of(GenerationJob(prompt="x", profile="talk"))
+
+
+@pytest.mark.parametrize("table", ["base", "code"])
+def test_a_language_model_that_cannot_be_had_stops_the_worker_at_the_start(
+    tmp_path: Path, table: str
+) -> None:
+    said = f"[{table}]\ncoherence_model = '/nowhere.bin'\ncoherence_score_threshold = -4.0\n"
+    path = written(tmp_path, said)
+    with pytest.raises(ConfigError, match=r"gates_file .*own.toml: coherence_model: .*/nowhere"):
+        gating(Config(gates_file=path))
+
+
+def test_a_model_is_loaded_at_the_start_whether_or_not_a_threshold_goes_with_it(
+    tmp_path: Path,
+) -> None:
+    """A job may set the threshold."""
+    path = written(tmp_path, "[chat]\ncoherence_model = '/nowhere.bin'\n")
+    with pytest.raises(ConfigError, match=r"there is no file /nowhere\.bin"):
+        gating(Config(gates_file=path))

@@ -6,7 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sluicegate.guards.engine_gates import Signal
 from sluicegate.rollback import base_seed, derive_seed
-from sluicegate.schemas import Flaw, GenerationJob, InvalidMessage, Reason, Sampling
+from sluicegate.schemas import (
+    Flaw,
+    GenerationJob,
+    InvalidMessage,
+    Reason,
+    Sampling,
+    StructuredOutput,
+)
 from sluicegate.worker.endings import Answered, Ending, GaveUp, Refused, Report
 from sluicegate.worker.engine import EngineInfo, Segment
 from sluicegate.worker.scripted import ScriptedEngine
@@ -222,3 +229,109 @@ async def test_what_the_plug_in_says_is_a_finding() -> None:
         # A numeric fault may have poisoned what is cached: from the prompt, and read none of it.
         assert again.fresh_cache == (signal is not Signal.LOW_CONFIDENCE)
         assert (again.carried == 0) == (signal is not Signal.LOW_CONFIDENCE)
+
+
+class Doubtful(Speaking):
+    """Says at the same place, or after every few tokens, that it lost its confidence."""
+
+    def __init__(self, every: int, times: int) -> None:
+        super().__init__(Signal.LOST_CONFIDENCE, every)
+        self._times = times
+
+    async def stream(self, segment: Segment):  # noqa: ANN201
+        self.segments.append(segment)
+        sent = 0
+        async for piece in ScriptedEngine.stream(self, segment):
+            sent += len(piece.token_ids)
+            if len(self.segments) <= self._times and sent > self._at:
+                sentinel = self.info.sentinels[Signal.LOST_CONFIDENCE]
+                yield type(piece)(token_ids=(sentinel,), finish_reason="stop")
+                return
+            yield piece
+
+
+async def told(engine: ScriptedEngine, **job: object) -> tuple[Ending, Report]:
+    await engine.open()
+    session = GenerationSession(
+        GenerationJob(**{"prompt": "go", **job}),  # pyright: ignore[reportArgumentType]
+        engine,
+        worker="w",
+        nonce="n",
+    )
+    ending = await session.run()
+    return ending, session.report(ending, None)
+
+
+async def test_a_doubt_is_noted_and_the_text_goes_on() -> None:
+    ending, report = await told(Doubtful(100, 1))
+    assert ending == Answered("stop")
+    assert report.text == GOOD
+    assert [trip.action for trip in report.record.trips] == ["note"]
+    assert report.usage.completion_tokens == len(GOOD) + 1
+    assert report.usage.wasted_tokens == 1
+
+
+async def test_the_same_doubt_with_nothing_said_in_between_ends() -> None:
+    ending, report = await told(Doubtful(0, 10**9))
+    assert isinstance(ending, GaveUp)
+    assert len(report.record.segments) < 50
+
+
+async def test_a_grammar_is_never_resumed_in_the_middle() -> None:
+    engine = Doubtful(40, 1)
+    sampling = Sampling(structured_output=StructuredOutput(json_schema={"type": "object"}))
+    ending, _ = await told(engine, sampling=sampling)
+    assert all(segment.carried == 0 for segment in engine.segments)
+    # It is not asked of a text that a grammar holds.
+    assert {each.gates.confidence_window for each in engine.segments if each.gates} == {0}
+    assert isinstance(ending, Answered | GaveUp)
+
+
+async def test_a_text_that_fills_the_context_after_a_rollback_is_an_answer() -> None:
+    whole = GOOD + GOOD
+    seen = 0
+
+    def script(_segment: Segment, _prompt: str) -> str:
+        nonlocal seen
+        seen += 1
+        return whole[:60] + BAD if seen == 1 else whole
+
+    for room in range(61, 100):
+        seen = 0
+        engine = ScriptedEngine(script, chunk=1, max_model_len=2 + room)
+        ending, report = await told(engine)
+        assert ending == Answered("length"), room
+        assert report.text == whole[:room]
+
+
+async def test_what_ended_a_text_that_was_thrown_away_is_wasted() -> None:
+    seen = 0
+
+    def script(_segment: Segment, _prompt: str) -> str:
+        nonlocal seen
+        seen += 1
+        return "  " if seen == 1 else GOOD
+
+    ending, report = await told(ScriptedEngine(script))
+    assert ending == Answered("stop")
+    assert report.usage.completion_tokens == len(GOOD) + 1
+    assert [trip.segment for trip in report.record.trips] == [0]
+    assert report.usage.wasted_tokens == 3
+
+
+async def test_what_a_gate_followed_is_not_sent_when_it_is_found() -> None:
+    """At that step nothing is suspected any more: it is known."""
+    sound = "It was a bright cold day in April, and the clocks were striking thirteen. " * 2 + "So"
+    seen = 0
+
+    def script(_segment: Segment, _prompt: str) -> str:
+        nonlocal seen
+        seen += 1
+        return f"{sound} я и он не были там" if seen == 1 else f"{sound} it was."
+
+    _, report, released = await run(
+        script, chunk=1, stream=True, gates={"hold_back_tokens": 3, "loop_copies": 0}
+    )
+    assert [trip.flaw for trip in report.record.trips] == [Flaw.SCRIPT_SWITCH]
+    assert report.text == f"{sound} it was."
+    assert "".join(piece for _, piece in released) == report.text
