@@ -110,7 +110,6 @@ class GenerationSession:
         self._ended: float | None = None
         self._prompt: tuple[int, ...] = ()
         self._draft: Draft | None = None
-        self._rules: JobGating | None = None
         self._seeds: tuple[int, ...] = ()
         self._segments: list[SegmentRecord] = []
         # How many requests there were; the running one's, or last one's, number, and where it began
@@ -178,7 +177,6 @@ class GenerationSession:
             lambda: self._engine.detokenizer(self._prompt),
             StopStrings(sampling.stop, sampling.min_tokens),
         )
-        self._rules = rules
         self._draft = Draft(
             transcript,
             self._make_gates(rules, self._engine.info, self._job),
@@ -191,8 +189,7 @@ class GenerationSession:
 
     async def _attempt(self, rules: JobGating, draft: Draft) -> Ending:
         sampling = self._job.sampling
-        seed = derive_seed(base_seed(self._job.id, sampling.seed), self._job.attempt, 0)
-        plan = _Plan(sampling=sampling, seed=seed)
+        plan = _Plan(sampling=sampling, seed=self._derived_seed())
         while True:
             over = await self._segment(plan, rules, draft)
             if isinstance(over, Answered):
@@ -290,6 +287,10 @@ class GenerationSession:
     @property
     def _is_constrained(self) -> bool:
         return self._job.sampling.structured_output is not None
+
+    def _derived_seed(self) -> int:
+        base = base_seed(self._job.id, self._job.sampling.seed)
+        return derive_seed(base, self._job.attempt, self._rollbacks)
 
     def _left(self, start: int) -> int:
         return self._job.sampling.max_tokens - start
@@ -410,8 +411,7 @@ class GenerationSession:
         sampling = self._job.sampling
         changes: Changes = action.changes
         if changes.reseed:
-            base = base_seed(self._job.id, sampling.seed)
-            seed = derive_seed(base, self._job.attempt, self._rollbacks)
+            seed = self._derived_seed()
         changed = mutate(sampling, changes)
         if changes.guide and self._draft is not None:
             room = max(0, self._left(len(self._draft)) - 1)

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any, Protocol, cast
 
-import msgspec
 from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
 from vllm.logprobs import Logprob
@@ -24,7 +23,7 @@ from vllm.v1.engine.async_llm import AsyncLLM
 from vllm.v1.engine.detokenizer import BaseIncrementalDetokenizer, IncrementalDetokenizer
 from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-from ..guards.engine_gates import KEY
+from ..guards.engine_gates import packed
 from ..schemas import (
     ChatMessage,
     FinishReason,
@@ -211,7 +210,7 @@ class VllmEngine:
         if self.info.sentinels and segment.gates is not None:
             gates = seamed(params, segment.gates, carried, self._running().get_tokenizer())
             params.stop_token_ids = list(self.info.sentinels)
-            extra |= {KEY: msgspec.to_builtins(gates)}
+            extra |= packed(gates)
         elif not self.info.sentinels:
             params.logprobs = 0
             params.logit_bias = biased(params, segment.gates, carried)
