@@ -7,9 +7,7 @@ as a user of plain vLLM calls it, text included. With: a session as the worker r
 
 import asyncio
 import os
-import platform
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 import click
 import msgspec
@@ -19,6 +17,7 @@ from sluicegate.schemas import SluiceError
 from sluicegate.worker import logs
 from sluicegate.worker.config import Config
 
+from .contender import installed
 from .engine_report import (
     BenchFailed,
     EngineReport,
@@ -135,18 +134,11 @@ def _place(config: Config) -> Place:
         load=here.load,
         model=os.path.basename(config.model.rstrip("/")),  # noqa: PTH119  may be a hub's name
         device=device if device == "cpu" else current_platform.get_device_name(),
-        libraries={"python": platform.python_version(), **_installed()},
+        libraries={
+            "python": here.python,
+            **{name: found for name in LIBRARIES if (found := installed(name))},
+        },
     )
-
-
-def _installed() -> dict[str, str]:
-    found: dict[str, str] = {}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _say(text: str) -> None:
