@@ -22,14 +22,17 @@ except KeyboardInterrupt:  # most of the time until `main` goes by here
 # name → what it does. The code of `name` is the attribute `command` of the module `cmd_<name>`.
 COMMANDS: Final[dict[str, str]] = {
     "worker": "Take jobs, generate text, publish results.",
+    "checker": "Judge whole texts on the CPU; have the rejected ones generated anew.",
     "submit": "Publish jobs, and wait for their results.",
     "watch": "Follow one job as it happens.",
+    "dlq": "See why jobs died; send them back, or clear them away.",
     "results": "Take the results that wait on a reply queue.",
     "topology": "Create, compare or print the exchanges and queues.",
     "schema": "Print the JSON Schema of the messages.",
     "config": "Print the settings in force, or a template for a file.",
     "tokens": "Print the token ids that a model must never produce, and why.",
     "evaluate": "Judge labelled texts with the gates; print what they miss and what they harm.",
+    "calibrate": "Set the thresholds of the checks by labelled texts.",
     "demo": "Run the whole way of a job on this machine.",
 }
 

@@ -52,8 +52,10 @@ _WIDEST = 160
 def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool) -> None:
     """Publish a handful of jobs, run them on a real engine, and print what came back.
 
-    Starts a private RabbitMQ node (unless --amqp-url or SLUICE_AMQP_URL names a broker) and a
-    worker with the embedded model (unless --model or SLUICE_MODEL names another), and stops both.
+    Starts a private RabbitMQ node (unless --amqp-url or SLUICE_AMQP_URL names a broker), a worker
+    with the embedded model (unless --model or SLUICE_MODEL names another) and a checker, and stops
+    all of them. The text of one job is rejected, and another attempt saves it; one can't be saved,
+    and its dead letter is shown at the end.
 
     With --inject no broker is needed: one answer is generated twice on one engine with a fault in
     it, as a user of the plain engine would get it and with gates and rollback. Shown are both
@@ -114,11 +116,27 @@ def _run_jobs(config: Config, as_json: bool) -> bool:
     def show(demo: DemoJob, result: GenerationResult) -> None:
         click.echo(encode(result).decode() if as_json else f"\n{text_of(demo, result)}\n")
 
+    told: list[str] = []
+
+    def bury(there: Config, job_id: str) -> None:
+        told.extend(_letter(there, job_id, as_json=as_json))
+
     given = current_settings().sources["amqp_url"].kind != "default"
     jobs = demo_jobs()
-    say = _sayer()
-    done = asyncio.run(run_demo(config, jobs, broker_is_given=given, say=say, show=show))
-    return done == len(jobs)
+    wanted = asyncio.run(
+        run_demo(config, jobs, broker_is_given=given, say=_sayer(), show=show, bury=bury)
+    )
+    for line in told:
+        click.echo(line)
+    return wanted == len(jobs)
+
+
+def _letter(config: Config, job_id: str, *, as_json: bool) -> list[str]:
+    """What `sluice dlq show` says of a job that died."""
+    from .cmd_dlq import show_letter  # noqa: PLC0415
+
+    title = [] if as_json else ["", f"$ sluice dlq show {job_id}"]
+    return [*title, *show_letter(config, job_id, as_json=as_json)]
 
 
 def _run_fault(config: Config, fault: str, *, seed: int, at: int, as_json: bool) -> bool:

@@ -13,7 +13,9 @@ from ..producer import (
     Interrupted,
     InvalidMessage,
     JobEvent,
+    Judged,
     Reason,
+    Retrying,
     watch,
 )
 from ..schemas.codec import encode
@@ -110,6 +112,9 @@ class _View:
         if self._in_text:
             click.echo()
             self._in_text = False
+        if isinstance(event.event, Retrying | Interrupted):
+            # Its text starts over.
+            self._expected = 0
         click.echo(f"{event.at.astimezone():%H:%M:%S}  {_said(event)}")
 
 
@@ -119,6 +124,12 @@ def _said(event: JobEvent) -> str:
             return f"accepted by {event.worker}, attempt {event.attempt}"
         case Interrupted():
             return f"interrupted on {event.worker}: {event.event.detail}; it will be begun anew"
+        case Retrying(next_attempt=number, detail=why, wait_s=wait_s):
+            return f"attempt {number} in {wait_s:.0f} s: {printable(why)}"
+        case Judged(verdict=verdict):
+            worst = verdict.worst()
+            why = f": {worst.check}, {printable(worst.detail)}" if worst is not None else ""
+            return f"{verdict.outcome} by the checks of {verdict.checker}{why}"
         case Finished():
             return f"finished: {why_not(event.event.outcome) or 'completed'}"
         case Delta():

@@ -1,4 +1,4 @@
-"""The whole way of a job on one machine: a broker, a worker, a handful of real jobs.
+"""The whole way of a job on one machine: a broker, a worker, a checker, a handful of real jobs.
 
 Everything is private and temporary: the broker, unless one is named, and the namespace on it.
 """
@@ -11,6 +11,7 @@ import textwrap
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,16 +26,18 @@ from ..schemas import (
     Delta,
     GenerationJob,
     GenerationResult,
+    Rules,
     Sampling,
     StructuredOutput,
     topology,
 )
 from ..worker.config import Config
 from .private_broker import broker_or_private
-from .worker_process import WorkerProcess
+from .service_process import ServiceProcess
 
 Say = Callable[[str], None]
 Show = Callable[["DemoJob", GenerationResult], None]
+Bury = Callable[[Config, str], None]
 
 _READY_LIMIT_S: Final = 600.0
 _RESULT_LIMIT_S: Final = 300.0
@@ -50,14 +53,21 @@ _ARTICLE: Final = (
 
 
 class DemoJob(Struct, frozen=True):
-    """A job with the words to show for it."""
+    """A job with the words to show for it. `doomed`: no text of any model will do, and it shows
+    what becomes of such a job."""
 
     title: str
     job: GenerationJob
+    doomed: bool = False
+
+    def is_as_wanted(self, result: GenerationResult) -> bool:
+        """Whether it came to what it was to show."""
+        return result.ok != self.doomed
 
 
 def demo_jobs() -> list[DemoJob]:
-    """Questions, a summary, a list, Chinese, code, and JSON by a grammar."""
+    """Questions, a summary, a list, Chinese, code, JSON by a grammar; and two whose texts are
+    checked: one is rejected and saved by a retry, one can't be saved."""
 
     def ask(title: str, prompt: str, sampling: Sampling = _CALM, **more: object) -> DemoJob:
         job = GenerationJob(prompt=prompt, sampling=sampling, stream=True, **more)  # pyright: ignore[reportArgumentType]
@@ -83,6 +93,22 @@ def demo_jobs() -> list[DemoJob]:
         max_tokens=64,
         structured_output=StructuredOutput(json_schema=schema),
     )
+    # Asked in words the model talks around it. The second attempt is held to the schema.
+    saved = ask(
+        "rejected, then saved",
+        "Tell me about one city and its country, in JSON with the keys city and country.",
+        structs.replace(_CALM, max_tokens=64),
+        checks="block",
+        rules=Rules(json_schema=schema),
+    )
+    # A number that nobody told it.
+    doomed = GenerationJob(
+        prompt="What is the number of my order?",
+        sampling=structs.replace(_CALM, max_tokens=48),
+        checks="block",
+        rules=Rules(must_match=(r"\bORD-\d{6}\b",)),
+        max_attempts=2,
+    )
     # Left alone it goes on to a hundred.
     five = structs.replace(_CALM, stop=("\n6.",))
     return [
@@ -94,14 +120,23 @@ def demo_jobs() -> list[DemoJob]:
         ask("Chinese", "用中文写一句话介绍北京。"),
         ask("code", "Write a Python function that reverses a string.", profile="code"),
         ask("JSON", "Name a city and its country as JSON.", as_json, profile="data", lane="batch"),
+        saved,
+        DemoJob("rejected for good", doomed, doomed=True),
     ]
 
 
 async def run_demo(
-    config: Config, jobs: Sequence[DemoJob], *, broker_is_given: bool, say: Say, show: Show
+    config: Config,
+    jobs: Sequence[DemoJob],
+    *,
+    broker_is_given: bool,
+    say: Say,
+    show: Show,
+    bury: Bury,
 ) -> int:
-    """Run the jobs; return how many completed. `say` hears of progress, `show` of each result, in
-    the order of the jobs, as soon as it is there.
+    """Run the jobs; return how many came to what they were to show. `say` hears of progress, `show`
+    of each result, in the order of the jobs, as soon as it is there. `bury` gets the settings and
+    the id of each job that died, while its dead letter still lies in the queue; it may block.
 
     Raises SluiceError where a part does not come up, ResultTimeout where a job takes too long.
     """
@@ -110,29 +145,49 @@ async def run_demo(
     namespace = f"sluice.demo.{secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as folder:
         async with broker_or_private(url) as broker_url, _namespace(broker_url, namespace):
-            say("starting a worker, which loads the model (half a minute on a small machine)")
-            settings = {
-                "amqp_url": broker_url,
-                "namespace": namespace,
-                "model": config.model,
-                "engine": config.engine,
-                "max_model_len": config.max_model_len or 2048,
-                # Compiling would take longer than the demo, and needs a compiler on the machine.
-                "enforce_eager": True,
-                "lanes": "interactive=6,batch=2",
-            }
-            async with WorkerProcess(Path(folder), settings) as worker:
+            say("starting a worker and a checker, which load a model each (half a minute or so)")
+            settings: dict[str, object] = {"amqp_url": broker_url, "namespace": namespace}
+            worker = ServiceProcess(
+                Path(folder),
+                {
+                    **settings,
+                    "model": config.model,
+                    "engine": config.engine,
+                    "max_model_len": config.max_model_len or 2048,
+                    # Compiling would take longer than the demo, and needs a compiler.
+                    "enforce_eager": True,
+                    "lanes": "interactive=8,batch=2",
+                },
+            )
+            checker = ServiceProcess(Path(folder), settings, "checker")
+            async with worker, checker:
                 began = time.monotonic()
-                await worker.ready(_READY_LIMIT_S, lambda trouble: say(f"worker: {trouble}"))
-                say(f"worker ready after {time.monotonic() - began:.0f} s")
-                done = await _run_jobs(broker_url, namespace, jobs, say, show)
-                say(f"{done} of {len(jobs)} jobs completed; stopping the worker and the broker")
+                for service in (worker, checker):
+                    await service.ready(_READY_LIMIT_S, partial(_of, say, service))
+                say(f"both ready after {time.monotonic() - began:.0f} s")
+                results = await _run_jobs(broker_url, namespace, jobs, say, show)
+                for demo, result in zip(jobs, results, strict=True):
+                    if demo.doomed and not result.ok:
+                        there = structs.replace(config, amqp_url=broker_url, namespace=namespace)
+                        await asyncio.to_thread(bury, there, result.job_id)
+                wanted = sum(map(DemoJob.is_as_wanted, jobs, results))
+                completed = sum(result.ok for result in results)
+                say(
+                    f"{completed} of {len(jobs)} jobs completed, {wanted} as they should; "
+                    "stopping worker, checker and broker"
+                )
     say("stopped")
-    return done
+    return wanted
 
 
-async def _run_jobs(url: str, namespace: str, jobs: Sequence[DemoJob], say: Say, show: Show) -> int:
-    done = 0
+def _of(say: Say, service: ServiceProcess, trouble: str) -> None:
+    say(f"{service.command}: {trouble}")
+
+
+async def _run_jobs(
+    url: str, namespace: str, jobs: Sequence[DemoJob], say: Say, show: Show
+) -> list[GenerationResult]:
+    results: list[GenerationResult] = []
     async with Producer(url, namespace=namespace) as producer:
         handles = await producer.publish_many([demo.job for demo in jobs])
         say(f"published {len(handles)} jobs")
@@ -143,10 +198,10 @@ async def _run_jobs(url: str, namespace: str, jobs: Sequence[DemoJob], say: Say,
             for demo, handle in zip(jobs, handles, strict=True):
                 result = await handle.result(timeout=_RESULT_LIMIT_S)
                 show(demo, result)
-                done += result.ok
+                results.append(result)
             for task in beside:
                 task.cancel()
-    return done
+    return results
 
 
 class _Progress:

@@ -14,7 +14,7 @@ from . import console
 from .broker_program import BrokerNotInstalled
 from .embedded_model import ModelUnavailable
 from .private_broker import BrokerFailed
-from .worker_process import WorkerFailed
+from .service_process import ServiceFailed
 
 BAD_INPUT = (ConfigError, InvalidMessage)
 NO_START = (
@@ -25,7 +25,7 @@ NO_START = (
     EngineUnavailable,
     ModelUnavailable,
     TopologyMissing,
-    WorkerFailed,
+    ServiceFailed,
     WrongBroker,
     console.CannotStart,
 )

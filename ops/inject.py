@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from ..guards.mojibake import pictures
-from ..rollback import base_seed, derive_seed
+from ..rollback import attempt_seed
 from ..schemas import GenerationJob, Sampling, SegmentRecord, TripRecord
 from ..worker.endings import Answered, Ending, GaveUp, Refused, Report
 from ..worker.engine import Engine, Segment
@@ -111,7 +111,7 @@ async def run_raw(engine: Engine, ordered: Order, job: GenerationJob, request: s
         request_id=f"{request}:1",
         prompt_token_ids=prompt,
         sampling=job.sampling,
-        seed=derive_seed(base_seed(job.id, job.sampling.seed), job.attempt, 0),
+        seed=attempt_seed(job.id, job.sampling.seed, job.attempt),
     )
     tokens: list[int] = []
     async with aclosing(engine.stream(segment)) as pieces:

@@ -39,6 +39,8 @@ TOPICS: Final[dict[str, str]] = {
     "amqp_url": "Broker",
     "worker_id": "Worker",
     "engine": "Engine",
+    "gates_file": "Gates and retries",
+    "scoring_model": "Checker",
     "metrics_host": "Watching",
 }
 

@@ -11,8 +11,9 @@ from typing import Any, Self, TypeVar
 from ..schemas.events import JobEvent
 from ..schemas.jobs import GenerationJob
 from ..schemas.results import GenerationResult
+from ..schemas.verdicts import Verdict
 from .errors import ForkedProducer, ProducerClosed
-from .handle import RESULT_TIMEOUT_S, Handle
+from .handle import RESULT_TIMEOUT_S, VERDICT_TIMEOUT_S, Handle
 from .loop_thread import LoopThread
 from .producer import Producer
 
@@ -62,6 +63,10 @@ class BlockingHandle:
     def events(self) -> Iterator[JobEvent]:
         """See `Handle.events`."""
         return _blocking(self._handle.events(), self._thread)
+
+    def verdict(self, timeout: float | None = VERDICT_TIMEOUT_S) -> Verdict | None:
+        """See `Handle.verdict`."""
+        return self._thread.run(self._handle.verdict(timeout))
 
     def cancel(self) -> bool:
         """See `Handle.cancel`."""

@@ -47,8 +47,9 @@ class EventLog:
         self._over = True
         self._wake()
 
-    async def follow(self) -> AsyncGenerator[JobEvent]:
-        """All kept events and then those to come, up to the one that says "finished"."""
+    async def follow(self, *, beyond: bool = False) -> AsyncGenerator[JobEvent]:
+        """All kept events and then those to come, up to the one that says "finished"; or `beyond`
+        it, for as long as the log lives: the verdict on an observed text comes later."""
         position = 0
         while True:
             # The event is taken before the buffer is read: nothing can slip in between.
@@ -58,15 +59,16 @@ class EventLog:
                 event = self._kept[position - self.dropped]
                 position += 1
                 yield event
-                if isinstance(event.event, Finished):
+                if isinstance(event.event, Finished) and not beyond:
                     return
                 changed = self._changed
-            if self._over or not await self._until(changed):
+            last_call = None if beyond else self._last_call
+            if self._over or not await self._until(changed, last_call):
                 return
 
-    async def _until(self, changed: asyncio.Event) -> bool:
+    async def _until(self, changed: asyncio.Event, last_call: float | None) -> bool:
         try:
-            async with asyncio.timeout_at(self._last_call):
+            async with asyncio.timeout_at(last_call):
                 await changed.wait()
         except TimeoutError:
             return False

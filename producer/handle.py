@@ -1,15 +1,19 @@
 """The handle of one job: its result, its events, and calling it off."""
 
+import asyncio
+import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Final
 
-from ..schemas.events import JobEvent
+from ..schemas.events import JobEvent, Judged
 from ..schemas.results import GenerationResult
+from ..schemas.verdicts import Verdict
 from .inbox import Inbox
 from .ledger import Slot
 
 RESULT_TIMEOUT_S: Final = 600.0
+VERDICT_TIMEOUT_S: Final = 60.0
 
 
 class Handle:
@@ -76,6 +80,19 @@ class Handle:
         # A generator of its own holds this handle, and so the events, for as long as it is read.
         async for event in self._slot.events.follow():
             yield event
+
+    async def verdict(self, timeout: float | None = VERDICT_TIMEOUT_S) -> Verdict | None:
+        """The checker's verdict on the text of a job with `checks="observe"`, which comes after its
+        result. None where none came within `timeout` seconds: it is an event, and so best effort.
+
+        With `checks="block"` the verdict is in the result, on the last attempt of its lineage.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                async for event in self._slot.events.follow(beyond=True):
+                    if isinstance(event.event, Judged):
+                        return event.event.verdict
+        return None
 
     async def cancel(self) -> bool:
         """Ask every worker to call the job off; True where at least one was there to hear it.

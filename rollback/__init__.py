@@ -1,11 +1,15 @@
-"""Going back: checkpoints, what to do about a finding, changed sampling, seeds."""
+"""Going back and trying again: checkpoints, what to do about a finding or a verdict, changed
+sampling, seeds."""
 
 from .actions import Action, Changes, GiveUp, Note, Rollback
 from .checkpoints import Checkpoint, CheckpointStack, checkpoint_interval
 from .history import Budgets, Situation, Trip, standing_bans
 from .mutation import differences, mutate
 from .policy import decide
-from .seeds import base_seed, derive_seed
+from .retry import NoRetry, Retry, back_off, decide_retry, flaws_of, pass_on
+from .retry_mutation import next_mutation
+from .retry_table import RetryLimits, RetryTable, default_retry_table, read_retry_table
+from .seeds import attempt_seed, derive_seed
 from .table import BadPolicy, Table, default_table, read_table
 
 __all__ = [
@@ -16,18 +20,29 @@ __all__ = [
     "Checkpoint",
     "CheckpointStack",
     "GiveUp",
+    "NoRetry",
     "Note",
+    "Retry",
+    "RetryLimits",
+    "RetryTable",
     "Rollback",
     "Situation",
     "Table",
     "Trip",
-    "base_seed",
+    "attempt_seed",
+    "back_off",
     "checkpoint_interval",
     "decide",
+    "decide_retry",
+    "default_retry_table",
     "default_table",
     "derive_seed",
     "differences",
+    "flaws_of",
     "mutate",
+    "next_mutation",
+    "pass_on",
+    "read_retry_table",
     "read_table",
     "standing_bans",
 ]

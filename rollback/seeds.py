@@ -5,17 +5,18 @@ from hashlib import blake2b
 from ..schemas.limits import MAX_SEED
 
 
-def base_seed(job_id: str, given: int | None) -> int:
-    """The job's seed: the one given, or one derived from the job's id."""
-    return given if given is not None else _hash(job_id.encode())
+def attempt_seed(job_id: str, given: int | None, attempt: int) -> int:
+    """The seed of an attempt. The first keeps the job's own: the one given, or one derived from the
+    job's id. That of a later one comes from the job's id, its number and the job's own."""
+    base = given if given is not None else _hash(job_id)
+    return base if attempt == 1 else _hash(f"{job_id}:{attempt}:{base}")
 
 
-def derive_seed(base: int, attempt: int, rollback: int) -> int:
-    """The seed of a segment. The first segment of the first attempt keeps the job's own seed."""
-    if attempt == 1 and rollback == 0:
-        return base
-    return _hash(f"{base}:{attempt}:{rollback}".encode())
+def derive_seed(seed: int, rollback: int) -> int:
+    """The seed of a segment, from that of its attempt, which the first segment (0) keeps."""
+    return seed if rollback == 0 else _hash(f"{seed}:{rollback}")
 
 
-def _hash(material: bytes) -> int:
-    return int.from_bytes(blake2b(material, digest_size=8).digest(), "big") & MAX_SEED
+def _hash(material: str) -> int:
+    digest = blake2b(material.encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") & MAX_SEED

@@ -1,14 +1,23 @@
 """Every message on the wire, its limits and codec, and the topology of the broker as data."""
 
+from .candidates import Candidate
 from .codec import CONTENT_TYPE, Message, decode, encode, peek
 from .control import CancelJob
 from .dead_letters import DeadLetter, Origin
 from .errors import InvalidMessage, SluiceError
-from .events import Accepted, Delta, Finished, Interrupted, JobEvent
+from .events import Accepted, Delta, Finished, Interrupted, JobEvent, Judged, Retrying
 from .flaws import Flaw, Level
 from .ids import content_id, new_id
 from .jobs import ChatMessage, GenerationJob, Lane
-from .lineage import AttemptRecord, FinishReason, Lineage, SegmentRecord, TripRecord
+from .lineage import (
+    AttemptRecord,
+    FaultRecord,
+    FinishReason,
+    Lineage,
+    SegmentRecord,
+    TripRecord,
+)
+from .mutations import Mutation
 from .reasons import Reason
 from .results import (
     Cancelled,
@@ -19,10 +28,12 @@ from .results import (
     Outcome,
     Rejected,
     Timings,
-    Usage,
 )
+from .rules import Rules
 from .sampling import Sampling, StructuredOutput
 from .topology import Names, Topology, reply, topology
+from .usage import Usage
+from .verdicts import CheckRecord, Evidence, Verdict
 from .version import SCHEMA_VERSION
 
 __all__ = [
@@ -32,12 +43,16 @@ __all__ = [
     "AttemptRecord",
     "CancelJob",
     "Cancelled",
+    "Candidate",
     "ChatMessage",
+    "CheckRecord",
     "Completed",
     "DeadLetter",
     "Delta",
+    "Evidence",
     "Expired",
     "Failed",
+    "FaultRecord",
     "FinishReason",
     "Finished",
     "Flaw",
@@ -46,15 +61,19 @@ __all__ = [
     "Interrupted",
     "InvalidMessage",
     "JobEvent",
+    "Judged",
     "Lane",
     "Level",
     "Lineage",
     "Message",
+    "Mutation",
     "Names",
     "Origin",
     "Outcome",
     "Reason",
     "Rejected",
+    "Retrying",
+    "Rules",
     "Sampling",
     "SegmentRecord",
     "SluiceError",
@@ -63,6 +82,7 @@ __all__ = [
     "Topology",
     "TripRecord",
     "Usage",
+    "Verdict",
     "content_id",
     "decode",
     "encode",

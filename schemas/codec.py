@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from .candidates import Candidate
 from .checks import lone_surrogate, walk
 from .control import CancelJob
 from .dead_letters import DeadLetter
@@ -18,11 +19,12 @@ from .reasons import Reason
 from .results import GenerationResult
 from .version import SCHEMA_VERSION
 
-Message = GenerationJob | GenerationResult | JobEvent | DeadLetter | CancelJob
+Message = GenerationJob | Candidate | GenerationResult | JobEvent | DeadLetter | CancelJob
 M = TypeVar("M", bound=Message)
 
 MESSAGE_TYPES: tuple[type[Message], ...] = (
     GenerationJob,
+    Candidate,
     GenerationResult,
     JobEvent,
     DeadLetter,
@@ -40,6 +42,8 @@ class _Head(msgspec.Struct):
     id: Any = msgspec.UNSET
     job_id: Any = msgspec.UNSET
     reply_to: Any = msgspec.UNSET
+    lineage: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    job: Any = msgspec.UNSET
 
 
 def tag_of(kind: type[Message]) -> str:
@@ -56,7 +60,8 @@ def required_fields(kind: type[Message]) -> tuple[str, ...]:
 
 
 def limit_of(kind: type[Message]) -> int:
-    """The largest body of this kind, in bytes."""
+    """The largest body of this kind, in bytes. A job that has a lineage, since the system published
+    it again, may be as large as an outcome."""
     return MAX_JOB_BYTES if kind in (GenerationJob, CancelJob) else MAX_OUTCOME_BYTES
 
 
@@ -81,6 +86,8 @@ def encode(message: Message) -> bytes:
 def decode(body: bytes, kind: type[M]) -> M:
     """The message in a body, or InvalidMessage with reason, field and limit. O(len(body))."""
     limit = limit_of(kind)
+    if limit < len(body) <= MAX_OUTCOME_BYTES and kind is GenerationJob and _has_lineage(body):
+        limit = MAX_OUTCOME_BYTES
     if len(body) > limit:
         raise InvalidMessage(
             Reason.TOO_LARGE, "$", f"the body has {len(body):,} bytes, the limit is {limit:,}"
@@ -97,6 +104,13 @@ def decode(body: bytes, kind: type[M]) -> M:
         raise diagnose(body, error) from error
 
 
+def _has_lineage(body: bytes) -> bool:
+    try:
+        return msgspec.json.decode(body, type=_Head).lineage is not msgspec.UNSET
+    except (msgspec.MsgspecError, RecursionError, UnicodeError):
+        return False
+
+
 def peek(body: bytes) -> tuple[str | None, str | None]:
     """The job id and reply key of a body that can't be decoded, where they are sane."""
     if len(body) > MAX_OUTCOME_BYTES:
@@ -105,7 +119,12 @@ def peek(body: bytes) -> tuple[str | None, str | None]:
         head = msgspec.json.decode(body, type=_Head)
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         head = _lenient_head(body)
-    return _sane(head.id) or _sane(head.job_id), _sane(head.reply_to)
+    # A candidate has both in its job.
+    job = cast("dict[str, Any]", head.job) if isinstance(head.job, dict) else {}
+    return (
+        _sane(head.id) or _sane(head.job_id) or _sane(job.get("id")),
+        _sane(head.reply_to) or _sane(job.get("reply_to")),
+    )
 
 
 def _lenient_head(body: bytes) -> "_Head":
@@ -117,7 +136,12 @@ def _lenient_head(body: bytes) -> "_Head":
     if not isinstance(lenient, dict):
         return _Head()
     found = cast("dict[str, Any]", lenient)
-    return _Head(id=found.get("id"), job_id=found.get("job_id"), reply_to=found.get("reply_to"))
+    return _Head(
+        id=found.get("id"),
+        job_id=found.get("job_id"),
+        reply_to=found.get("reply_to"),
+        job=found.get("job"),
+    )
 
 
 def _sane(value: object) -> str | None:

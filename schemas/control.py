@@ -2,7 +2,8 @@
 
 from msgspec import Struct
 
-from .jobs import JobId, Timestamp
+from .jobs import JobId
+from .timestamps import Timestamp
 from .version import SchemaVersion, this_version
 
 

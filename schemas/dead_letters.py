@@ -1,17 +1,18 @@
 """The dead letter: a job that could not be done, with everything needed to see why."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from .flaws import Flaw
 from .ids import new_id
 from .jobs import GenerationJob
 from .reasons import Reason
 from .results import GenerationResult
 from .version import SchemaVersion, this_version
 
-Stage = Literal["decode", "admit", "generate", "deliver"]
+Stage = Literal["decode", "admit", "generate", "check", "deliver"]
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,7 +30,9 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class DeadLetter(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="dead_letter"
 ):
-    """Why a job died. It carries the job, or, where that can't be read, the body as it came.
+    """Why a job died. It carries the job with its whole lineage, or, where that can't be read, the
+    body as it came. `flaw` is what ended it, where a gate or check did (`found_by`); `versions` are
+    those of the software that wrote the letter.
 
     `raw_body` is base64 in JSON and holds at most the limit of a job's body; where
     `raw_body_bytes` says that there was more, the broker keeps the whole body as a dead letter
@@ -41,6 +44,8 @@ class DeadLetter(
     job_id: str | None = None
     reason: Reason
     field: str | None = None
+    flaw: Flaw | None = None
+    found_by: Annotated[str, Meta(max_length=64)] = ""
     detail: str
     at: datetime
     origin: Origin
@@ -48,4 +53,4 @@ class DeadLetter(
     raw_body: bytes | None = None
     raw_body_bytes: int | None = None
     result: GenerationResult | None = None
-    evidence: dict[str, Any] = {}
+    versions: dict[str, str] = {}

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from .jobs import JobId
 from .results import Outcome
+from .verdicts import Verdict
 from .version import SchemaVersion, this_version
 
 
@@ -32,13 +33,28 @@ class Interrupted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="inte
     detail: str
 
 
+class Retrying(Struct, frozen=True, kw_only=True, tag_field="kind", tag="retrying"):
+    """The text was not accepted, or the engine failed: attempt `next_attempt` begins in `wait_s`
+    seconds or a little less. A new attempt starts over: its text begins at offset 0."""
+
+    next_attempt: int
+    detail: str
+    wait_s: float
+
+
+class Judged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="judged"):
+    """The checker's verdict on a text. With `checks` "observe" it comes after the result."""
+
+    verdict: Verdict
+
+
 class Finished(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finished"):
     """The outcome is settled and its result published."""
 
     outcome: Outcome
 
 
-Happening = Accepted | Delta | Interrupted | Finished
+Happening = Accepted | Delta | Interrupted | Retrying | Judged | Finished
 
 
 class JobEvent(Struct, frozen=True, kw_only=True, tag_field="type", tag="job_event"):

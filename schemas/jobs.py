@@ -1,6 +1,5 @@
 """The job: what a backend asks for."""
 
-from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct, field
@@ -9,6 +8,7 @@ from .checks import checked, require_clean, require_json, require_type
 from .errors import InvalidMessage
 from .ids import new_id
 from .limits import (
+    MAX_ATTEMPT_NUMBER,
     MAX_ATTEMPTS,
     MAX_ID_CHARS,
     MAX_MESSAGES,
@@ -17,8 +17,11 @@ from .limits import (
     MAX_PROMPT_TOKENS,
 )
 from .lineage import Lineage
+from .mutations import Mutation
 from .reasons import Reason
+from .rules import Rules
 from .sampling import Sampling, TokenId
+from .timestamps import Timestamp
 from .version import SchemaVersion, this_version
 
 # No dots: ids and reply keys are words of routing keys. No controls: they are printed on terminals.
@@ -35,7 +38,6 @@ ReplyKey = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_:-]*\Z", min_length=1, max_length=MAX_ID_CHARS)
 ]
 ProfileName = Annotated[str, Meta(pattern=r"^[a-z][a-z0-9_-]*\Z", max_length=64)]
-Timestamp = Annotated[datetime, Meta(tz=True)]
 Lane = Literal["interactive", "batch"]
 Traceparent = Annotated[
     str,
@@ -79,6 +81,7 @@ class GenerationJob(
     profile: ProfileName = "chat"
     gates: dict[str, Any] = {}
     checks: Literal["off", "observe", "block"] = "off"
+    rules: Rules = Rules()
     lane: Lane = "interactive"
     max_attempts: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)] = 3
     deadline: Timestamp | None = None
@@ -87,7 +90,9 @@ class GenerationJob(
     traceparent: Traceparent | None = None
     metadata: dict[str, Any] = {}
     # Written by the system as the job travels; a publisher leaves them alone.
-    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPTS)] = 1
+    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT_NUMBER)] = 1
+    first_attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT_NUMBER)] = 1
+    mutation: Mutation | None = None
     enqueued_at: Timestamp | None = None
     lineage: Lineage = Lineage()
 
@@ -107,14 +112,21 @@ class GenerationJob(
             require_type(f"messages[{index}]", message, ChatMessage, "a ChatMessage")
         if self.is_empty():
             raise InvalidMessage(Reason.EMPTY_PROMPT, "prompt", "there is nothing to answer")
-        if self.attempt > self.max_attempts:
+        if not self.first_attempt <= self.attempt <= self.last_attempt:
             raise InvalidMessage(
                 Reason.INVALID_FIELD,
                 "attempt",
-                f"{self.attempt} is more than max_attempts {self.max_attempts}",
+                f"{self.attempt} is not from {self.first_attempt} to {self.last_attempt}: there "
+                f"are max_attempts {self.max_attempts}, beginning with first_attempt",
             )
         require_json("metadata", self.metadata, max_bytes=MAX_METADATA_BYTES)
         require_json("gates", self.gates, max_bytes=MAX_METADATA_BYTES)
+
+    @property
+    def last_attempt(self) -> int:
+        """The number of the last attempt. A job that an operator sent back begins with
+        `first_attempt`, so that its outcomes are no duplicates of earlier ones."""
+        return self.first_attempt + self.max_attempts - 1
 
     def is_empty(self) -> bool:
         """Whether there is nothing but white space to answer."""

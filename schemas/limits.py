@@ -30,3 +30,21 @@ MAX_NESTING: Final = 32
 MAX_METADATA_BYTES: Final = 16 * 1024
 MAX_SCHEMA_BYTES: Final = 64 * 1024
 MAX_CHOICES: Final = 256
+# Of the rules for a text.
+MAX_OUTPUT_CHARS: Final = 10_000_000
+MAX_PHRASES: Final = 64
+MAX_PHRASE_CHARS: Final = 256
+MAX_PATTERNS: Final = 16
+MAX_PATTERN_CHARS: Final = 1_024
+MAX_INSTRUCTION_CHARS: Final = 1_000
+# Of the records that a job collects on its way.
+MAX_ATTEMPT_NUMBER: Final = 10_000
+MAX_RECORDS: Final = 20
+MAX_FAULTS: Final = 10
+MAX_LINEAGE_BYTES: Final = MIB + MIB // 2
+MAX_KEPT_TEXT: Final = 20_000
+MAX_CHECKS: Final = 64
+MAX_EVIDENCE: Final = 16
+MAX_QUOTE_CHARS: Final = 200
+MAX_TRACE_CHARS: Final = 4_000
+MAX_DETAIL: Final = 500

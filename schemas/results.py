@@ -8,6 +8,7 @@ from msgspec import Struct
 from .jobs import JobId
 from .lineage import FinishReason, Lineage
 from .reasons import Reason
+from .usage import Usage
 from .version import SchemaVersion, this_version
 
 
@@ -41,18 +42,6 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="failed"):
 
 
 Outcome = Completed | Rejected | Cancelled | Expired | Failed
-
-
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens spent, over all attempts that led to this result. `completion_tokens` are those of the
-    texts, `wasted_tokens` those generated besides and thrown away. A prompt counts once an attempt,
-    however often it was sent to the engine."""
-
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    completion_tokens: int = 0
-    wasted_tokens: int = 0
-    reasoning_tokens: int = 0
 
 
 class Timings(Struct, frozen=True, kw_only=True, omit_defaults=True):

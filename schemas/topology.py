@@ -93,6 +93,11 @@ class Names(Struct, frozen=True):
         return f"{self.namespace}.dead"
 
     @property
+    def checks_key(self) -> str:
+        """Routing key of candidates."""
+        return "checks"
+
+    @property
     def checks(self) -> str:
         """The queue of candidates that wait for a heavy check."""
         return f"{self.namespace}.checks"
@@ -138,7 +143,7 @@ def topology(namespace: str = DEFAULT_NAMESPACE) -> Topology:
         for rung, wait_s in RUNGS.items()
     ]
     work = [(_work(names, names.jobs_queue(lane)), names.jobs_key(lane)) for lane in LANES] + [
-        (_work(names, names.checks), "checks")
+        (_work(names, names.checks), names.checks_key)
     ]
     reply_queue, reply_binding = reply(names, "default")
     return Topology(

@@ -8,9 +8,8 @@ from ..producer.subscription import Delivery
 from ..schemas import GenerationJob
 from .endings import DeadlinePassed, Ending, Faulted, Interrupted, Report, TimedOut
 from .event_stream import JobEvents
+from .registry import Key
 from .session import GenerationSession
-
-Key = tuple[str, int]
 
 
 def queued_s(job: GenerationJob, now: datetime) -> float | None:

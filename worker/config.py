@@ -3,6 +3,7 @@ environment variable `SLUICE_<FIELD>` and a flag `--<field>`, in that order of r
 
 import os
 import socket
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -71,6 +72,26 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ""
     )
 
+    retry_file: Annotated[str, _is("TOML file with your own rules of retrying; empty: none")] = ""
+
+    # Checker
+    scoring_model: Annotated[
+        str,
+        _is("folder or hub name of the model that scores texts; empty: the embedded one"),
+    ] = ""
+    embedding_model: Annotated[
+        str, _is("folder or hub name of an embedding model for relevance; empty: the scoring model")
+    ] = ""
+    checks_file: Annotated[
+        str, _is("TOML file with thresholds of the checks, by profile; empty: none")
+    ] = ""
+    check_batch: Annotated[int, _is("texts examined at once", ge=1, le=1024)] = 32
+    check_wait_s: Annotated[float, _is("wait so long for a batch to fill", ge=0, le=60)] = 0.1
+    check_timeout_s: Annotated[float, _is("give up on a batch, and end, after", gt=0)] = 300.0
+    check_threads: Annotated[
+        int, _is("threads of the scoring model; 0: one a core", ge=0, le=1024)
+    ] = 0
+
     # Watching
     metrics_host: Annotated[str, _is("address of /metrics, /healthz, /readyz")] = "127.0.0.1"
     metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464
@@ -80,6 +101,14 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class ConfigError(SluiceError):
     """A setting can't be used: which, why, and what to set instead."""
+
+
+def file_text(path: str, setting: str) -> str:
+    """What is in a file that a setting names. Raises ConfigError."""
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{setting}: {path} can't be read ({error})") from error
 
 
 def lanes(config: Config) -> dict[Lane, int]:

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..schemas import AttemptRecord, FinishReason, InvalidMessage, Timings, Usage
+from ..schemas import AttemptRecord, FinishReason, Flaw, InvalidMessage, Timings, Usage
 
 
 class Answered(Struct, frozen=True):
@@ -42,10 +42,13 @@ class Faulted(Struct, frozen=True):
 
 
 class GaveUp(Struct, frozen=True):
-    """The gates found what no rollback mended. `engine_fault`: it looks like the engine's doing."""
+    """The gates found what no rollback mended. `engine_fault`: it looks like the engine's doing.
+    `flaw` is what was found last, by the gate `found_by`."""
 
     detail: str
     engine_fault: bool = False
+    flaw: Flaw | None = None
+    found_by: str = ""
 
 
 class EngineLost(Struct, frozen=True):
@@ -74,10 +77,16 @@ Ending = (
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a run leaves behind, however it ended."""
+    """What a run leaves behind, however it ended. `prompt`: its end as text, where the job has it
+    as token ids and a check will want to read it."""
 
     ending: Ending
     text: str
     record: AttemptRecord
-    usage: Usage
     timings: Timings
+    prompt: str = ""
+
+    @property
+    def usage(self) -> Usage:
+        """The tokens of this attempt."""
+        return self.record.usage

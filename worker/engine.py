@@ -24,11 +24,13 @@ class EngineUnavailable(EngineError):
 class EngineInfo(Struct, frozen=True, kw_only=True):
     """What an open engine can do. Lengths are in tokens.
 
-    `vocabulary_size` counts the ids that the tokenizer knows; `denied` are those that are never
-    legal output; `sentinels` is what the plug-in in the engine speaks with: empty where none runs.
+    `version` names the engine and its version, as `vllm 0.32.0`. `vocabulary_size` counts the ids
+    that the tokenizer knows; `denied` are those that are never legal output; `sentinels` is what
+    the plug-in in the engine speaks with: empty where none runs.
     """
 
     model: str
+    version: str = ""
     max_model_len: int
     vocabulary_size: int
     denied: frozenset[int] = frozenset()

@@ -1,16 +1,16 @@
 """Which thresholds and which policy rule a job: the software's, the deployment's, the job's own."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from ..guards.checks.patterns import pattern_problem
 from ..guards.kenlm_score import load_scorer
 from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
 from ..rollback import BadPolicy, Budgets, Table, default_table, read_table
 from ..schemas import GenerationJob, InvalidMessage, Reason
-from .config import Config, ConfigError
+from .config import Config, ConfigError, file_text
 
 
 class JobGating(Struct, frozen=True, kw_only=True):
@@ -41,19 +41,29 @@ class Gating:
         self._policy = policy or default_table()
 
     def of(self, job: GenerationJob) -> JobGating:
-        """Raises InvalidMessage for a profile that there is not, and for overrides that make no
-        sense."""
+        """Raises InvalidMessage for a profile that there is not, for overrides that make no sense,
+        and for patterns that can't be searched with."""
         if job.profile not in profile_names():
             raise InvalidMessage(
                 Reason.UNSUPPORTED,
                 "$.profile",
                 f"{job.profile!r} is no profile; there are {', '.join(profile_names())}",
             )
+        _require_usable(job)
         try:
             own = profile(job.profile, job.gates, deployment=self._tables)
         except BadProfile as error:
             raise InvalidMessage(Reason.UNSUPPORTED, "$.gates", str(error)) from error
         return JobGating(profile=own, table=self._policy)
+
+
+def _require_usable(job: GenerationJob) -> None:
+    """Refuse patterns that no checker would search with: better now than behind a whole text."""
+    for name in ("must_match", "must_not_match"):
+        for index, pattern in enumerate(getattr(job.rules, name)):
+            if (problem := pattern_problem(pattern)) is not None:
+                field = f"$.rules.{name}[{index}]"
+                raise InvalidMessage(Reason.UNSUPPORTED, field, problem)
 
 
 def gating(config: Config) -> Gating:
@@ -62,10 +72,10 @@ def gating(config: Config) -> Gating:
     tables = policy = None
     try:
         if config.gates_file:
-            tables = read_tables(_text(config.gates_file, "gates_file"))
+            tables = read_tables(file_text(config.gates_file, "gates_file"))
             _load_models(tables)
         if config.policy_file:
-            policy = read_table(_text(config.policy_file, "policy_file"))
+            policy = read_table(file_text(config.policy_file, "policy_file"))
     except BadProfile as error:
         raise ConfigError(f"gates_file {config.gates_file}: {error}") from error
     except BadPolicy as error:
@@ -79,10 +89,3 @@ def _load_models(tables: Mapping[str, Mapping[str, Any]]) -> None:
     for model in {profile(name, deployment=tables).coherence_model for name in profile_names()}:
         if model:
             load_scorer(model)
-
-
-def _text(path: str, setting: str) -> str:
-    try:
-        return Path(path).expanduser().read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{setting}: {path} can't be read ({error})") from error

@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import random
 import secrets
 from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
 from typing import Any
 
 from ..producer.subscription import Delivery
-from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, decode, peek
+from ..rollback import RetryTable, pass_on
+from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, Retrying, decode, peek
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
@@ -15,10 +18,12 @@ from .endings import Ending, EngineLost, Faulted, GaveUp, Interrupted, Report
 from .engine import Engine
 from .event_stream import EventStream
 from .gating import Gating
+from .publications import Identity, Settlement, Verb, bury
 from .registry import Registry
 from .session import GenerationSession
-from .settlement import Identity, Settlement, Verb, bury, plan
+from .settlement import Moment, passed_on, plan
 from .settler import Settler
+from .suspects import Standing, Turns
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +42,7 @@ class Intake:
         slots: int,
         attempt_timeout_s: float,
         gating: Gating,
+        retries: RetryTable,
         on_engine_lost: Callable[[], None],
     ) -> None:
         self._group = group
@@ -49,7 +55,9 @@ class Intake:
         self._slots = asyncio.Semaphore(slots)
         self._attempt_timeout_s = attempt_timeout_s
         self._gating = gating
-        self._registry = Registry()
+        self._retries = retries
+        self._registry: Registry[Attempt] = Registry()
+        self._turns = Turns(attempt_timeout_s)
         self._on_engine_lost = on_engine_lost
         self._closed = False
         self._late: list[Delivery] = []
@@ -78,6 +86,9 @@ class Intake:
         elif self._registry.settled(key) is not None:
             metrics.DUPLICATES.inc()
             self._start(self._answer_again(job, delivery), f"answer again {job.id}")
+        elif (elsewhere := pass_on(job, self._who.worker)) is not None:
+            settlement = passed_on(self._who, elsewhere)
+            self._start(self._pass_on(job, delivery, settlement), f"pass on {job.id}")
         else:
             # Entered here and now: the next delivery may be of the same attempt.
             attempt = self._begin(job, delivery)
@@ -121,7 +132,8 @@ class Intake:
             worker=self._who.worker,
             nonce=secrets.token_hex(4),
             gating=self._gating,
-            release=events.delta if job.stream else None,
+            # What the checker may still refuse is no text to stream.
+            release=events.delta if job.stream and job.checks != "block" else None,
         )
         attempt = Attempt(job, delivery, session, events)
         self._registry.begin(attempt)
@@ -131,8 +143,10 @@ class Intake:
         try:
             with logs.about(*attempt.key), metrics.IN_FLIGHT.track_inprogress():
                 attempt.events.emit(Accepted())
-                report = await self._run(attempt)
-                await self._settle(attempt, report)
+                standing = Standing(attempt.key, attempt.deliveries[0].times_returned)
+                async with self._turns.turn(standing):
+                    report = await self._run(attempt)
+                    await self._settle(attempt, report)
         finally:
             self._registry.end(attempt)
             attempt.over.set()
@@ -152,22 +166,25 @@ class Intake:
             self.close()
             self._on_engine_lost()
         settlement = self._plan(attempt, report)
-        if settlement.outcome is not None:
+        if settlement.over:
             self._registry.remember(attempt.key, settlement)
         settled = await self._settler.settle(settlement, attempt.deliveries)
-        if settled and settlement.outcome is not None:
+        if settled and settlement.over:
             self._registry.remember(attempt.key, settlement.delivered())
-        if settlement.outcome is None:
-            events.emit(InterruptedEvent(detail=_detail(report.ending)))
-        elif settled:
+        if settled and settlement.outcome is not None:
             events.emit(Finished(outcome=settlement.outcome))
+        elif settled and settlement.event is not None:
+            events.emit(settlement.event)
+        elif settlement.verb is not Verb.ACK or not settled:
+            events.emit(InterruptedEvent(detail=_detail(report.ending)))
         _observe(report, settlement)
 
     def _plan(self, attempt: Attempt, report: Report) -> Settlement:
         # The newest delivery knows best how often the broker has had it back.
         delivery = max(attempt.deliveries, key=lambda each: each.times_returned)
         try:
-            return plan(self._who, attempt.job, delivery, report)
+            moment = Moment(datetime.now(UTC), random.random())  # noqa: S311  no secret
+            return plan(self._who, attempt.job, delivery, report, self._retries, moment)
         except Exception:
             # A fault of our own, and this job's alone.
             log.exception("the attempt can't be settled")
@@ -179,6 +196,14 @@ class Intake:
         with logs.about(peek(delivery.body)[0] or "unreadable", 1):
             await self._settler.settle(settlement, [delivery])
         metrics.JOBS.labels(outcome="undecodable").inc()
+
+    async def _pass_on(
+        self, job: GenerationJob, delivery: Delivery, settlement: Settlement
+    ) -> None:
+        with logs.about(job.id, job.attempt):
+            if await self._settler.settle(settlement, [delivery]) and settlement.event is not None:
+                self._events.of(job).emit(settlement.event)
+                log.info("passed on: the engine failed here before")
 
     async def _answer_after(self, attempt: Attempt, job: GenerationJob, delivery: Delivery) -> None:
         """A duplicate that somebody else waits for: the same text, on another reply key."""
@@ -197,9 +222,18 @@ def _detail(ending: Ending) -> str:
     return ending.detail if told else ""
 
 
+def _kind(settlement: Settlement) -> str:
+    """How the attempt ended, for metrics and logs."""
+    if settlement.outcome is not None:
+        return str(settlement.outcome.__struct_config__.tag)
+    if isinstance(settlement.event, Retrying):
+        return "retrying"
+    return "to_check" if settlement.over else "returned"
+
+
 def _observe(report: Report, settlement: Settlement) -> None:
-    kind = settlement.outcome.__struct_config__.tag if settlement.outcome else "returned"
-    metrics.JOBS.labels(outcome=str(kind)).inc()
+    kind = _kind(settlement)
+    metrics.JOBS.labels(outcome=kind).inc()
     metrics.TOKENS.labels(kind="prompt").inc(report.usage.prompt_tokens)
     metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
     metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)

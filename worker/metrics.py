@@ -24,6 +24,18 @@ TOKENS: Final = Counter("sluice_tokens_total", "Tokens, by kind", ["kind"])
 TRIPS: Final = Counter(
     "sluice_gate_trips_total", "Findings of gates, by what was done", ["level", "flaw", "action"]
 )
+VERDICTS: Final = Counter(
+    "sluice_verdicts_total", "Verdicts of the checker, by what they say", ["outcome", "mode"]
+)
+CHECK_FINDINGS: Final = Counter(
+    "sluice_check_findings_total", "What checks found in texts, or broke on", ["check", "flaw"]
+)
+CHECK_BATCH: Final = Histogram(
+    "sluice_check_batch", "Texts examined at once", buckets=(1, 2, 4, 8, 16, 32, 64, 128)
+)
+CHECK_SECONDS: Final = Histogram(
+    "sluice_check_seconds", "How long a batch of texts was examined", buckets=_LATENCY_S
+)
 SETTLED: Final = Counter(
     "sluice_deliveries_settled_total", "Deliveries settled, by what the broker was told", ["verb"]
 )

@@ -44,7 +44,10 @@ class ScriptedEngine:
         self._chunk = chunk
         self._step_s = step_s
         self._info = EngineInfo(
-            model=model, max_model_len=max_model_len, vocabulary_size=END_OF_TEXT
+            model=model,
+            version="scripted",
+            max_model_len=max_model_len,
+            vocabulary_size=END_OF_TEXT,
         )
         self._open = False
         self._death: asyncio.Event | None = None

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
+from typing import Final
 
 import msgspec
 from msgspec import Struct
@@ -27,7 +28,7 @@ from ..rollback import (
     Rollback,
     Situation,
     Trip,
-    base_seed,
+    attempt_seed,
     checkpoint_interval,
     decide,
     derive_seed,
@@ -47,15 +48,19 @@ from ..schemas import (
     Usage,
 )
 from ..schemas.errors import tame
-from ..schemas.limits import MAX_SEGMENTS, MAX_TRIPS
+from ..schemas.limits import MAX_KEPT_TEXT, MAX_QUOTE_CHARS, MAX_SEGMENTS, MAX_TRIPS
 from . import trips
 from .draft import Draft
+from .effective import effective
 from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
 from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece, Segment
 from .gating import Gating, JobGating
 from .release import Release, Releaser
 from .stop_strings import StopStrings
 from .transcript import Transcript
+
+# More of a prompt than this no check reads.
+_PROMPT_TOKENS_SHOWN: Final = 2_000
 
 Clock = Callable[[], float]
 MakeGates = Callable[[JobGating, EngineInfo, GenerationJob], Pipeline]
@@ -96,7 +101,9 @@ class GenerationSession:
         clock: Clock = time.monotonic,
         gates: MakeGates = own_gates,
     ) -> None:
-        self._job = job
+        # As this attempt runs it, and as it was asked.
+        self._job = effective(job)
+        self._asked = job
         self._engine = engine
         self._worker = worker
         self._nonce = nonce
@@ -104,6 +111,7 @@ class GenerationSession:
         self._release = release
         self._clock = clock
         self._make_gates = gates
+        self._info: EngineInfo | None = None
         self._started_at = datetime.now(UTC)
         self._began: float | None = None
         self._first_token_s: float | None = None
@@ -119,6 +127,7 @@ class GenerationSession:
         self._start = 0
         self._trips: list[Trip] = []
         self._records: list[TripRecord] = []
+        self._last: Finding | None = None
         self._rollbacks = 0
         self._produced = 0
         self._wasted = 0
@@ -131,6 +140,7 @@ class GenerationSession:
         back as an ending, never as an exception."""
         try:
             rules = self._gating.of(self._job)
+            self._info = self._engine.info
             self._prompt = await self._engine.prompt_token_ids(self._job)
             self._began = self._clock()
             draft = self._begin(rules)
@@ -147,27 +157,53 @@ class GenerationSession:
     def report(self, ending: Ending, queued_s: float | None) -> Report:
         """What happened, up to now. Fit to be called after `run` was cancelled, too."""
         ended = self._ended if self._ended is not None else self._clock()
+        text = self._draft.transcript.text if self._draft is not None else ""
         return Report(
             ending=ending,
-            text=self._draft.transcript.text if self._draft is not None else "",
-            record=AttemptRecord(
-                attempt=self._job.attempt,
-                worker=self._worker,
-                started_at=self._started_at,
-                segments=tuple(self._segments),
-                trips=tuple(self._records),
+            text=text,
+            prompt=self._prompt_text() if isinstance(ending, Answered) else "",
+            record=self._record(ending, text),
+            timings=Timings(
+                queued_s=queued_s,
+                first_token_s=self._first_token_s,
+                engine_s=ended - self._began if self._began is not None else 0.0,
             ),
+        )
+
+    def _prompt_text(self) -> str:
+        """The end of a prompt that the job has as token ids, where the checker will look at it."""
+        if self._asked.checks == "off" or self._asked.prompt_token_ids is None:
+            return ""
+        detokenizer = self._engine.detokenizer(())
+        return "".join(map(detokenizer.step, self._prompt[-_PROMPT_TOKENS_SHOWN:]))
+
+    def _record(self, ending: Ending, text: str) -> AttemptRecord:
+        accepted = isinstance(ending, Answered)
+        gave_up = ending if isinstance(ending, GaveUp) else None
+        mutation = self._asked.mutation
+        return AttemptRecord(
+            attempt=self._job.attempt,
+            worker=self._worker,
+            model=self._info.model if self._info is not None else "",
+            engine=self._info.version if self._info is not None else "",
+            started_at=self._started_at,
+            ended_at=datetime.now(UTC),
+            parameters=differences(self._asked.sampling, self._job.sampling),
+            instruction=mutation.instruction if mutation is not None else "",
+            segments=tuple(self._segments),
+            trips=tuple(self._records),
             usage=Usage(
                 prompt_tokens=len(self._prompt),
                 cached_tokens=self._segments[0].cached_tokens if self._segments else 0,
                 completion_tokens=self._produced - self._wasted,
                 wasted_tokens=self._wasted,
             ),
-            timings=Timings(
-                queued_s=queued_s,
-                first_token_s=self._first_token_s,
-                engine_s=ended - self._began if self._began is not None else 0.0,
-            ),
+            finish_reason=ending.finish_reason if isinstance(ending, Answered) else None,
+            flaw=gave_up.flaw if gave_up is not None else None,
+            found_by=gave_up.found_by if gave_up is not None else "",
+            detail=tame(getattr(ending, "detail", "")),
+            text="" if accepted else text[:MAX_KEPT_TEXT],
+            text_chars=0 if accepted else len(text),
         )
 
     def _begin(self, rules: JobGating) -> Draft:
@@ -196,7 +232,13 @@ class GenerationSession:
                 draft.releaser.finish()
                 return over
             if isinstance(over, GiveUp):
-                return GaveUp(tame(over.detail), over.engine_fault)
+                found = self._last
+                return GaveUp(
+                    tame(over.detail),
+                    over.engine_fault,
+                    flaw=found.flaw if found is not None else None,
+                    found_by=found.gate if found is not None else "",
+                )
             # After a change that was for some tokens only, and after a note that ended the
             # engine's request: on as the job asked.
             plan = (
@@ -289,8 +331,8 @@ class GenerationSession:
         return self._job.sampling.structured_output is not None
 
     def _derived_seed(self) -> int:
-        base = base_seed(self._job.id, self._job.sampling.seed)
-        return derive_seed(base, self._job.attempt, self._rollbacks)
+        seed = attempt_seed(self._job.id, self._job.sampling.seed, self._job.attempt)
+        return derive_seed(seed, self._rollbacks)
 
     def _left(self, start: int) -> int:
         return self._job.sampling.max_tokens - start
@@ -356,6 +398,8 @@ class GenerationSession:
         """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
         engine's that come after it."""
         tokens = len(draft)
+        self._last = finding
+        quote = draft.transcript.text[slice(*finding.chars)][:MAX_QUOTE_CHARS]
         action = decide(
             finding,
             Situation(
@@ -396,7 +440,12 @@ class GenerationSession:
         if len(self._records) < MAX_TRIPS:
             self._records.append(
                 trips.record(
-                    finding, action, segment=self._segment_number, wasted=wasted, banned=banned
+                    finding,
+                    action,
+                    segment=self._segment_number,
+                    wasted=wasted,
+                    banned=banned,
+                    quote=quote,
                 )
             )
         return action

@@ -15,7 +15,14 @@ from ..producer.subscription import Delivery
 from ..schemas import GenerationResult, InvalidMessage, encode
 from ..schemas.codec import tag_of
 from .metrics import SETTLED
-from .settlement import Identity, Publication, Settlement, Verb, reduced, undeliverable
+from .publications import (
+    Identity,
+    Publication,
+    Settlement,
+    Verb,
+    reduced,
+    undeliverable,
+)
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +105,8 @@ class Settler:
             encode(publication.message),
             kind=tag_of(type(publication.message)),
             correlation_id=publication.correlation_id,
+            headers=dict(publication.headers),
+            expiration_s=publication.expiration_s,
             timeout_s=self._publish_timeout_s,
         )
 

@@ -61,7 +61,13 @@ def _streak(position: int, profile: Profile, edge: int, middle: int) -> int:
 
 
 def record(
-    finding: Finding, action: Action, *, segment: int, wasted: int, banned: int | None
+    finding: Finding,
+    action: Action,
+    *,
+    segment: int,
+    wasted: int,
+    banned: int | None,
+    quote: str = "",
 ) -> TripRecord:
     """A finding and its answer, for the lineage."""
     rolled_back = action if isinstance(action, Rollback) else None
@@ -75,6 +81,7 @@ def record(
         score=_number(finding.score),
         threshold=_number(finding.threshold),
         detail=tame(finding.detail)[:500],
+        quote=tame(quote),
         action="rollback" if rolled_back else "give_up" if isinstance(action, GiveUp) else "note",
         kept=rolled_back.keep if rolled_back else 0,
         wasted=wasted,

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from typing import Any, Protocol, cast
 
+from vllm import __version__ as VLLM_VERSION  # noqa: N812
 from vllm.exceptions import VLLMClientError
 from vllm.inputs.engine import tokens_input
 from vllm.logprobs import Logprob
@@ -117,6 +118,7 @@ class VllmEngine:
         model = loaded.engine.model_config
         self._info = EngineInfo(
             model=model.model,
+            version=f"vllm {VLLM_VERSION}",
             max_model_len=model.max_model_len,
             vocabulary_size=len(loaded.tokenizer.tokenizer),
             denied=frozenset({*loaded.constants.denied, *loaded.constants.sentinels}),

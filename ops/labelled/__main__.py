@@ -1,8 +1,9 @@
-"""Make the labelled set: `python -m sluicegate.ops.labelled OUT --seed 1`."""
+"""Make the labelled sets: `python -m sluicegate.ops.labelled OUT --seed 1`, and with `--heavy`."""
 
 import random
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,12 @@ from ...worker.model_tokenizer import load_tokenizer
 from ..embedded_model import resolve_model, to_stderr
 from .catalogues import Messages, bilingual, language_of, language_texts, read
 from .files import KINDS, file_texts, kind_of
+from .heavy import heavy_lines
+from .heavy_line import Pair, Rot
+from .heavy_model import heavy_texts
 from .line import Line, rng, thinned
 from .made import made_texts
+from .passages import prose
 from .sources import SOURCES, NoSource, Source, fetch, members
 from .spoiled import counts, spoiled_texts
 
@@ -43,11 +48,18 @@ _BILINGUAL: Final = 120
     show_default=True,
     help="Whether the real model writes some of them; it takes most of the time.",
 )
-def command(out: Path, seed: int, scale: float, sources: bool, engine: bool) -> None:
+@click.option(
+    "--heavy",
+    is_flag=True,
+    help="Make the set for the checks of whole texts instead.",
+)
+def command(out: Path, seed: int, scale: float, sources: bool, engine: bool, heavy: bool) -> None:
     """Write OUT/labelled.jsonl, for `sluice evaluate`, and OUT/manifest.json.
 
     Packages are downloaded into OUT/sources once; what the model wrote is kept in OUT/model, so
-    that a run that was interrupted goes on where it was.
+    that a run that was interrupted goes on where it was. With --heavy the files are OUT/heavy.jsonl
+    and OUT/heavy-manifest.json, for the checks of whole texts; a line has besides what it may have
+    in the other set: `rules` (those of a job), `finish_reason` and `tokens`.
     """
 
     def seed_of(part: str) -> random.Random:
@@ -59,8 +71,20 @@ def command(out: Path, seed: int, scale: float, sources: bool, engine: bool) -> 
     except NoSource as error:
         to_stderr(f"labelled: {error}")
         sys.exit(1)
-    lines = _from_sources(archives, seed_of, scale) + made_texts(seed_of, scale)
     tokenizer = load_tokenizer(resolve_model(None))
+    made = {"seed": seed, "scale": scale, "engine": engine}
+    made |= {"sources": [_described(source) for source in wanted]}
+    if heavy:
+        # Thinned there, by class: paragraphs are wanted from all of them.
+        documents = _from_sources(archives, seed_of, 1.0) + made_texts(seed_of, scale)
+        pairs: list[Pair] = []
+        rot: list[Rot] = []
+        if engine:
+            pairs, rot = _heavy_texts(out, documents, tokenizer, seed_of, scale)
+        lines = heavy_lines(documents, pairs, rot, tokenizer, seed_of, scale)
+        _write(out, "heavy", lines, made)
+        return
+    lines = _from_sources(archives, seed_of, scale) + made_texts(seed_of, scale)
     if engine:
         from .model import model_texts  # noqa: PLC0415  imports vLLM, which takes seconds
 
@@ -69,8 +93,14 @@ def command(out: Path, seed: int, scale: float, sources: bool, engine: bool) -> 
     lines += spoiled_texts(
         [line for line in lines if line.label == "good"], tokenizer, seed_of, scale
     )
-    made = {"seed": seed, "scale": scale, "engine": engine}
-    _write(out, lines, made | {"sources": [_described(source) for source in wanted]})
+    _write(out, "labelled", lines, made)
+
+
+def _heavy_texts(
+    out: Path, documents: list[Line], tokenizer: Any, seed_of: Any, scale: float
+) -> tuple[list[Pair], list[Rot]]:
+    passages = prose(line.text for line in documents if line.kind == "prose:documents")
+    return heavy_texts(out / "model", tokenizer, seed_of, scale, passages, to_stderr)
 
 
 def _described(source: Source) -> dict[str, str]:
@@ -107,7 +137,7 @@ def _from_sources(archives: list[tuple[Source, Path]], seed_of: Any, scale: floa
     return lines + bilingual(dict(languages), seed_of("bilingual"), number)
 
 
-def _write(out: Path, lines: list[Line], made: dict[str, Any]) -> None:
+def _write(out: Path, name: str, lines: Sequence[Line], made: dict[str, Any]) -> None:
     """Both files, each complete or not there at all."""
     out.mkdir(parents=True, exist_ok=True)
     good = [line for line in lines if line.label == "good"]
@@ -117,14 +147,15 @@ def _write(out: Path, lines: list[Line], made: dict[str, Any]) -> None:
         "good": counts(good),
         "bad": counts(bad),
     }
-    for name, content in (
-        ("labelled.jsonl", b"".join(msgspec.json.encode(line) + b"\n" for line in lines)),
-        ("manifest.json", msgspec.json.format(msgspec.json.encode(manifest), indent=1)),
+    about = "manifest.json" if name == "labelled" else f"{name}-manifest.json"
+    for file, content in (
+        (f"{name}.jsonl", b"".join(msgspec.json.encode(line) + b"\n" for line in lines)),
+        (about, msgspec.json.format(msgspec.json.encode(manifest), indent=1)),
     ):
-        new = out / f"{name}.new"
+        new = out / f"{file}.new"
         new.write_bytes(content)
-        new.rename(out / name)
-    to_stderr(f"labelled: {len(good)} good and {len(bad)} bad in {out / 'labelled.jsonl'}")
+        new.rename(out / file)
+    to_stderr(f"labelled: {len(good)} good and {len(bad)} bad in {out / f'{name}.jsonl'}")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from msgspec import Struct
 from ...worker.model_tokenizer import ModelTokenizer
 from .faulty_engine import Answer, FaultyEngine, Request
 from .line import Line
-from .repeats import loop_start
+from .repeats import distinct, loop_start
+from .stages import kept
 from .words import LOOPERS, TASKS, THINGS, TOPICS
 
 _NORMAL, _LOOPS = 240, 56
@@ -87,14 +88,7 @@ class _Writer:
 
     def stage(self, name: str, make: Callable[[], list[Written]]) -> list[Written]:
         """What a stage wrote, now or in an earlier run."""
-        path = self._folder / f"{name}.json"
-        if path.exists():
-            return msgspec.json.decode(path.read_bytes(), type=list[Written])
-        done = make()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        new = path.with_suffix(".new")
-        new.write_bytes(msgspec.json.encode(done))
-        new.rename(path)
+        done = kept(self._folder / f"{name}.json", Written, make)
         self._say(f"model: {name}: {len(done)} texts")
         return done
 
@@ -131,7 +125,7 @@ class _Writer:
         written: list[Written] = []
         for (question, profile), prompt, answer in zip(chosen, prompts, answers, strict=True):
             ids = self._without_end(answer.ids)
-            if len(ids) >= _LEAST_NORMAL and _distinct(ids) >= _DISTINCT:
+            if len(ids) >= _LEAST_NORMAL and distinct(ids) >= _DISTINCT:
                 written.append(Written(prompt=prompt, asked=question, profile=profile, ids=ids))
         return self._scored(written, lambda one: one.ids[-_FAULTY_TOKENS:])
 
@@ -275,11 +269,6 @@ class _Writer:
 
     def _without_end(self, ids: list[int]) -> list[int]:
         return ids[:-1] if ids and ids[-1] in self._tokenizer.stop_ids else ids
-
-
-def _distinct(ids: Sequence[int]) -> float:
-    grams = [tuple(ids[at : at + 4]) for at in range(len(ids) - 3)]
-    return len(set(grams)) / max(len(grams), 1)
 
 
 def _looped(ids: list[int]) -> bool:

@@ -1,4 +1,5 @@
-"""Where a loop begins, said apart from the gate that is to be measured: every period is tried."""
+"""Where a loop begins and how much is repeated, said apart from the gates and checks that are to be
+measured."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -18,3 +19,9 @@ def loop_start(ids: Sequence[int], covered: int) -> int | None:
         if length >= max(covered, _COPIES * period):
             return start + period
     return None
+
+
+def distinct(ids: Sequence[int]) -> float:
+    """The share of 4-grams that are no repetition of an earlier one."""
+    grams = [tuple(ids[at : at + 4]) for at in range(len(ids) - 3)]
+    return len(set(grams)) / max(len(grams), 1)

@@ -13,7 +13,7 @@ import pytest
 import pytest_asyncio
 from sluicegate.ops.broker_node import free_ports
 from sluicegate.ops.private_broker import PrivateBroker
-from sluicegate.ops.worker_process import WorkerProcess
+from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.schemas.topology import DEFAULT_NAMESPACE
 
 from ..conftest import apply_namespace
@@ -72,9 +72,9 @@ async def docs_broker(certificates: Certificates | None) -> AsyncGenerator[Priva
 @pytest_asyncio.fixture
 async def scripted_worker(
     docs_broker: PrivateBroker, tmp_path: Path
-) -> AsyncGenerator[WorkerProcess]:
+) -> AsyncGenerator[ServiceProcess]:
     """`sluice worker` with the engine that says the prompt back."""
     settings = {"amqp_url": docs_broker.url, "engine": "scripted"}
-    async with WorkerProcess(tmp_path, settings) as worker:
+    async with ServiceProcess(tmp_path, settings) as worker:
         await worker.ready(READY_S)
         yield worker

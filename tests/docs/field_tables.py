@@ -14,6 +14,8 @@ HEAD: Final = ("field", "type", "range", "default")
 PATTERNS: Final = {
     "^[A-Za-z0-9][A-Za-z0-9_:-]*$": "letters, digits, `_` `:` `-`",
     "^[a-z][a-z0-9_-]*$": "`a-z` `0-9` `_` `-`",
+    "^[a-z]{2,3}$": "two or three of `a-z`",
+    "^[A-Za-z_][A-Za-z0-9_.-]*$": "letters, digits, `_` `.` `-`",
     "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$": "W3C trace context",
 }
 

@@ -9,23 +9,34 @@ from typing import Any, cast
 import pytest
 from sluicegate.ops import cli, console
 from sluicegate.producer.subscription import Delivery
+from sluicegate.rollback import default_retry_table
 from sluicegate.schemas import (
     AttemptRecord,
+    Candidate,
+    CheckRecord,
+    Completed,
     DeadLetter,
+    FaultRecord,
+    Flaw,
     GenerationJob,
     GenerationResult,
     InvalidMessage,
+    Lineage,
+    Mutation,
     Names,
     Reason,
+    Sampling,
     Timings,
-    Usage,
+    Verdict,
 )
 from sluicegate.schemas.limits import MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from sluicegate.schemas.results import Outcome
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker import endings, registry
+from sluicegate.worker.publications import Identity, Publication, Settlement, Verb, bury
 from sluicegate.worker.service import ExitCode
-from sluicegate.worker.settlement import Identity, Settlement, Verb, bury, plan
+from sluicegate.worker.settlement import Moment, plan
+from sluicegate.worker.verdict_settlement import plan_expired, plan_verdict
 
 from ..test_rooms import FORBIDDEN
 from .pages import blocks, read, section, table
@@ -34,6 +45,7 @@ TEXT = read("docs/architecture.md")
 WHO = Identity(worker="w", model="m", names=Names())
 NOW = datetime.now(UTC)
 SETTLEMENT = {row[0]: row[1:] for row in table(TEXT, "how the run ended").rows}
+JUDGED = {row[0]: row[1:] for row in table(TEXT, "verdict").rows}
 
 
 def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
@@ -49,15 +61,46 @@ def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
     return Delivery(body, cast("Any", message), "q")
 
 
-def planned(ending: endings.Ending, *, returned: int = 0, text: str = "text") -> Settlement:
+def planned(
+    ending: endings.Ending, *, returned: int = 0, text: str = "text", **fields: Any
+) -> Settlement:
+    flaw = ending.flaw if isinstance(ending, endings.GaveUp) else None
     report = endings.Report(
         ending=ending,
         text=text,
-        record=AttemptRecord(attempt=1, worker="w", started_at=NOW),
-        usage=Usage(),
+        record=AttemptRecord(attempt=1, worker="w", started_at=NOW, flaw=flaw),
         timings=Timings(),
     )
-    return plan(WHO, GenerationJob(prompt="x"), delivery(returned=returned), report)
+    job = GenerationJob(prompt="x", **fields)
+    moment = Moment(NOW, 0.5)
+    return plan(WHO, job, delivery(returned=returned), report, default_retry_table(), moment)
+
+
+def judged(outcome: Any, **fields: Any) -> Settlement:
+    """What is planned for a candidate with this verdict."""
+    record = CheckRecord(check="rules", outcome=outcome, flaw=Flaw.MISSING_TEXT)
+    verdict = Verdict(outcome=outcome, checks=(record,), checker="c", at=NOW)
+    return plan_verdict(WHO, candidate(**fields), delivery(), verdict, default_retry_table(), NOW)
+
+
+def candidate(**fields: Any) -> Candidate:
+    asked: dict[str, Any] = {"prompt": "x", "checks": "block", **fields}
+    job = GenerationJob(**asked)
+    attempt = AttemptRecord(attempt=1, worker="w", started_at=NOW)
+    result = GenerationResult(
+        job_id=job.id,
+        attempt=1,
+        outcome=Completed(),
+        text="text",
+        lineage=Lineage(attempts=(attempt,)),
+        finished_at=NOW,
+    )
+    return Candidate(job=job, result=result)
+
+
+def faults(number: int) -> Lineage:
+    fault = FaultRecord(attempt=1, worker="w", at=NOW)
+    return Lineage(faults=(fault,) * number)
 
 
 def buried(body: bytes, reason: Reason = Reason.INVALID_FIELD) -> Settlement:
@@ -67,23 +110,42 @@ def buried(body: bytes, reason: Reason = Reason.INVALID_FIELD) -> Settlement:
 REFUSAL = InvalidMessage(Reason.PROMPT_TOO_LONG, "$.prompt", "too long")
 ANSWERED = endings.Answered("stop")
 LARGE = b'{"id": "a", "x": "' + b"x" * MAX_JOB_BYTES + b'"}'
+LOOP = endings.GaveUp("a loop", flaw=Flaw.LOOP, found_by="loop")
 ROWS: dict[str, Callable[[], Settlement]] = {
-    "`Answered`": lambda: planned(ANSWERED),
+    "`Answered`, checks off": lambda: planned(ANSWERED),
+    "`Answered`, checks observe": lambda: planned(ANSWERED, checks="observe"),
+    "`Answered`, checks block": lambda: planned(ANSWERED, checks="block"),
     "`Answered`, result over 4 MiB": lambda: planned(ANSWERED, text="x" * MAX_OUTCOME_BYTES),
-    "`GaveUp`": lambda: planned(endings.GaveUp("a loop")),
+    "`GaveUp`, attempts left": lambda: planned(LOOP),
+    "`GaveUp`, the last attempt": lambda: planned(LOOP, max_attempts=1),
+    "`Refused`, for what a retry changed": lambda: planned(
+        endings.Refused(REFUSAL), mutation=Mutation(sampling=Sampling(), instruction="In German.")
+    ),
     "`Refused`": lambda: planned(endings.Refused(REFUSAL)),
     "`DeadlinePassed`": lambda: planned(endings.DeadlinePassed(NOW)),
     "`TimedOut`": lambda: planned(endings.TimedOut(1.0)),
     "`Cancelled`": lambda: planned(endings.Cancelled()),
-    "`Faulted`": lambda: planned(endings.Faulted("x"), returned=DELIVERY_LIMIT - 1),
-    "`EngineLost`": lambda: planned(endings.EngineLost("x"), returned=DELIVERY_LIMIT - 1),
-    "`Faulted`, returned 5 times": lambda: planned(endings.Faulted("x"), returned=5),
-    "`EngineLost`, returned 5 times": lambda: planned(endings.EngineLost("x"), returned=5),
+    "`Faulted`": lambda: planned(endings.Faulted("x"), lineage=faults(4)),
+    "`EngineLost`": lambda: planned(endings.EngineLost("x"), lineage=faults(4)),
+    "`Faulted`, the sixth time": lambda: planned(endings.Faulted("x"), lineage=faults(5)),
+    "`EngineLost`, the sixth time": lambda: planned(endings.EngineLost("x"), lineage=faults(5)),
     "`Interrupted`": lambda: planned(endings.Interrupted("x"), returned=DELIVERY_LIMIT - 2),
     "`Interrupted`, returned 4 times": lambda: planned(endings.Interrupted("x"), returned=4),
     "can't be decoded, id readable": lambda: buried(b'{"id": "a"}'),
     "can't be decoded, id unreadable": lambda: buried(b"?"),
     "body over 1 MiB, id readable": lambda: buried(LARGE, Reason.TOO_LARGE),
+}
+VERDICTS: dict[str, Callable[[], Settlement]] = {
+    "passed": lambda: judged("passed"),
+    "rejected, attempts left": lambda: judged("rejected"),
+    "rejected, the last attempt": lambda: judged("rejected", max_attempts=1),
+    "rejected, deadline passed": lambda: judged("rejected", deadline=NOW),
+    "a check broke, attempts left": lambda: judged("failed"),
+    "a check broke, the last attempt": lambda: judged("failed", max_attempts=1),
+    "any, checks observe": lambda: judged("rejected", checks="observe"),
+    "none yet, deadline passed": lambda: plan_expired(WHO, candidate(), delivery(), NOW),
+    "none, for the checker failed": lambda: Settlement((), Verb.REJECT),
+    "none, for the checker stops": lambda: Settlement((), Verb.NACK),
 }
 
 
@@ -91,6 +153,7 @@ WORDS: dict[type[object], str] = {
     DeadLetter: "dead letter",
     GenerationResult: "result",
     GenerationJob: "job",
+    Candidate: "candidate",
 }
 
 
@@ -100,16 +163,25 @@ def test_the_settlement_table_has_these_rows() -> None:
     assert told == {kind.__name__ for kind in endings.Ending.__args__}
 
 
-@pytest.mark.parametrize("name", ROWS)
+def test_the_table_of_verdicts_has_these_rows() -> None:
+    assert list(JUDGED) == list(VERDICTS)
+
+
+@pytest.mark.parametrize("name", [*ROWS, *VERDICTS])
 def test_each_row_is_what_the_code_does(name: str) -> None:
-    published, verb, outcome = SETTLEMENT[name]
-    settlement = ROWS[name]()
-    words = [WORDS[type(each.message)] for each in settlement.publications]
+    published, verb, outcome = {**SETTLEMENT, **JUDGED}[name]
+    settlement = {**ROWS, **VERDICTS}[name]()
+    words = [word(each) for each in settlement.publications]
     assert published == (", ".join(words) or "nothing")
     assert verb == settlement.verb.value
     assert outcome.partition(":")[0] == _kind(settlement)
     if code := re.search(r"`(\w+)`", outcome):
         assert getattr(settlement.outcome, "reason", None) == code[1]
+
+
+def word(publication: Publication) -> str:
+    said = WORDS[type(publication.message)]
+    return f"{said} to retry" if publication.exchange == WHO.names.retry else said
 
 
 def _kind(settlement: Settlement) -> str:

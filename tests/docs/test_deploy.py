@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
+from msgspec import structs
 from prometheus_client import Counter, Gauge, Histogram
 from sluicegate.ops import console
 from sluicegate.ops.embedded_model import REQUIREMENT
@@ -18,11 +19,13 @@ from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES
 from sluicegate.producer import BrokerUnreachable, InvalidMessage, Producer, Reason
 from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
+from sluicegate.rollback import default_retry_table
 from sluicegate.schemas import Names
 from sluicegate.schemas.limits import MAX_OUTCOME_BYTES
-from sluicegate.schemas.topology import DELIVERY_LIMIT
+from sluicegate.schemas.topology import DELIVERY_LIMIT, RUNGS
 from sluicegate.worker import metrics
 from sluicegate.worker.config import Config, check
+from sluicegate.worker.scoring import Limits
 from sluicegate.worker.service import ExitCode
 
 from .conftest import Certificates
@@ -52,12 +55,17 @@ def environment(unit: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+def kind_of(unit: Path) -> str:
+    """`worker` or `checker`."""
+    return unit.stem.removeprefix("sluicegate-").removesuffix("@")
+
+
 def seconds(text: str) -> int:
     return int(text.removesuffix("s"))
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_the_units_give_a_worker_time_to_drain(path: Path) -> None:
+def test_the_units_give_a_service_time_to_drain(path: Path) -> None:
     said = service(path)
     assert said["killmode"] == "mixed"
     assert seconds(said["timeoutstopsec"]) >= NEEDED_S
@@ -65,7 +73,8 @@ def test_the_units_give_a_worker_time_to_drain(path: Path) -> None:
     # Bad settings alone are not worth another try; a worker that ran never ends with that code.
     assert said["restartpreventexitstatus"] == str(console.USAGE)
     assert console.USAGE not in set(ExitCode)
-    assert said["execstart"].endswith("/bin/sluice worker")
+    assert said["execstart"] == f"/opt/sluicegate/bin/sluice {kind_of(path)}"
+    assert said["environmentfile"] == f"/etc/sluicegate/{kind_of(path)}.env"
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -73,7 +82,20 @@ def test_the_units_set_what_can_be_set(path: Path) -> None:
     said = environment(path)
     ours = {name for name in said if name.startswith("SLUICE_")}
     assert {"SLUICE_CONFIG", "SLUICE_LOG_FORMAT"} <= ours <= VARIABLES
-    assert said.get("SLUICE_METRICS_PORT", "947%i") == "947%i"
+    port = said.get("SLUICE_METRICS_PORT", str(DEFAULT.metrics_port))
+    assert port == {
+        "sluicegate-worker": str(DEFAULT.metrics_port),
+        "sluicegate-worker@": "947%i",
+        "sluicegate-checker": "9465",
+    }.get(path.stem)
+
+
+def test_the_page_names_the_port_of_the_checkers_unit() -> None:
+    (unit,) = (path for path in UNITS if kind_of(path) == "checker")
+    port = environment(unit)["SLUICE_METRICS_PORT"]
+    assert f"the unit of the checker has {port}" in TEXT
+    # Neither a single worker's nor one of those of sluicegate-worker@.
+    assert int(port) not in {DEFAULT.metrics_port, *range(9470, 9480)}
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -90,7 +112,7 @@ def test_systemd_takes_the_units(path: Path, tmp_path: Path) -> None:
 
 
 def test_the_units_differ_in_what_tells_the_instances_apart() -> None:
-    one, many = (path.read_text().splitlines() for path in UNITS)
+    one, many = (path.read_text().splitlines() for path in UNITS if kind_of(path) == "worker")
     added = [line for line in many if line not in one]
     assert len(many) == len(one) + 2
     assert all(re.search(r"%i|^#", line) for line in added)
@@ -102,28 +124,35 @@ def compose() -> Any:
 
 def test_the_compose_file_fits_the_code() -> None:
     services: dict[str, Any] = compose()["services"]
-    assert set(services) == {"rabbitmq", "topology", "worker"}
-    worker = services["worker"]
-    assert seconds(worker["stop_grace_period"]) >= NEEDED_S
-    assert worker["init"] is True
+    assert set(services) == {"rabbitmq", "topology", "worker", "checker"}
     assert services["topology"]["command"] == ["topology", "apply"]
     port = DEFAULT.metrics_port
-    assert f"127.0.0.1:{port}:{port}" in worker["ports"]
-    assert f"http://127.0.0.1:{port}/readyz" in worker["healthcheck"]["test"][-1]
-    compile(worker["healthcheck"]["test"][-1], "healthcheck", "exec")
+    assert f"127.0.0.1:{port}:{port}" in services["worker"]["ports"]
+    # A port of the host would stand in the way of a second one.
+    assert "ports" not in services["checker"]
+    for name in ("worker", "checker"):
+        each = services[name]
+        assert seconds(each["stop_grace_period"]) >= NEEDED_S
+        assert each["init"] is True
+        probe = each["healthcheck"]["test"][-1]
+        assert f"http://127.0.0.1:{port}/readyz" in probe
+        compile(probe, "healthcheck", "exec")
+    batch = services["checker"]["environment"]["SLUICE_CHECK_BATCH"]
+    assert batch == f"${{SLUICE_CHECK_BATCH:-{DEFAULT.check_batch}}}"
     for each in services.values():
         for name in each["environment"]:
             assert name in VARIABLES or not name.startswith("SLUICE_")
 
 
 def test_the_compose_file_names_files_that_are_there() -> None:
-    build = compose()["x-image"]["build"]
-    context = (FOLDER / build["context"]).resolve()
-    assert context == ROOT
-    dockerfile = (context / build["dockerfile"]).read_text(encoding="utf-8")
-    targets = re.findall(r"^FROM \S+ AS (\w+)$", dockerfile, re.MULTILINE)
-    assert targets == ["gpu", "cpu"]
-    assert build["target"] in targets
+    targets = re.findall(r"^FROM \S+ AS (\w+)$", read("ops/deploy/Dockerfile"), flags=re.MULTILINE)
+    assert targets == ["gpu", "cpu", "checker"]
+    builds = [compose()["x-image"]["build"], compose()["services"]["checker"]["build"]]
+    for build in builds:
+        context = (FOLDER / build["context"]).resolve()
+        assert context == ROOT
+        assert context / build["dockerfile"] == FOLDER / "Dockerfile"
+    assert [build["target"] for build in builds] == ["gpu", "checker"]
     mounted = [
         volume.split(":")[0]
         for each in compose()["services"].values()
@@ -137,17 +166,23 @@ def test_the_compose_file_names_files_that_are_there() -> None:
 def test_the_image_has_the_versions_of_the_project() -> None:
     dockerfile = read("ops/deploy/Dockerfile")
     project = tomllib.loads(read("pyproject.toml"))["project"]
-    (gpu,) = project["optional-dependencies"]["gpu"]
+    extras = project["optional-dependencies"]
+    (gpu,) = extras["gpu"]
+    for extra in re.findall(r'"\.\[(\w+)\]"', dockerfile):
+        assert extra in extras
     version = re.search(r"vllm-openai:v([\d.]+)", dockerfile)
     assert version is not None
     least = re.search(r">=(\d+\.\d+)", gpu)
     assert least is not None
     assert version[1].startswith(least[1])
-    assert REQUIREMENT in dockerfile
+    assert dockerfile.count(REQUIREMENT) == 2
+    assert REQUIREMENT in TEXT
+    commands = re.findall(r'^CMD \["(\w+)"\]$', dockerfile, re.MULTILINE)
+    assert commands == ["worker", "worker", "checker"]
     for name in re.findall(r"(SLUICE_\w+)=", dockerfile):
         assert name in VARIABLES
     assert (
-        re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE) == [str(DEFAULT.metrics_port)] * 2
+        re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE) == [str(DEFAULT.metrics_port)] * 3
     )
 
 
@@ -171,7 +206,45 @@ def test_the_numbers_of_the_settings_are_their_defaults() -> None:
     assert re.search(rf"`metrics_port` \(default {DEFAULT.metrics_port}\)", TEXT)
     assert f"+ {REST_S} seconds" in TEXT
     assert DELIVERY_LIMIT == 5
-    assert "Work queues give a job back five times" in TEXT
+    assert "Work queues, that of the checks among them, give a message back five times" in TEXT
+
+
+def test_the_settings_of_the_checker_are_told() -> None:
+    wanted = {
+        f"`{field.name}`"
+        for field in structs.fields(Config)
+        if field.name.startswith(("check", "scoring", "embedding", "retry"))
+    }
+    rows = table(TEXT, "setting").rows
+    assert {row[0] for row in rows} == wanted
+    for name, default, meaning in rows:
+        value = getattr(DEFAULT, name.strip("`"))
+        assert default == (f"{value:g}" if isinstance(value, int | float) else default)
+        assert bool(value) or default in ("none", "the embedded model", "0")
+        assert meaning
+
+
+def test_the_bounds_of_the_scoring_model_are_told() -> None:
+    text = " ".join(section(TEXT, "Checkers").split())
+    assert f"one forward pass of {Limits().batch:,} tokens" in text
+    assert f"Of a long text {Limits().text:,} tokens are scored" in text
+
+
+def test_the_rungs_and_the_limits_of_retries_are_told() -> None:
+    text = section(TEXT, "Retry rungs")
+    names = Names()
+    first, *others = RUNGS
+    assert f"`{names.retry}`" in text
+    assert f"`{names.retry_queue(first)}`" in text
+    assert all(f"`{rung}`" in text for rung in others)
+    # The first faults climb the rungs, the others stay on the last.
+    faults = default_retry_table().limits.faults
+    (waits,) = (row[1] for row in table(text, "what happened").rows if "engine failed" in row[0])
+    climb = [*RUNGS.values(), *[max(RUNGS.values())] * (faults - len(RUNGS))]
+    told = [f"{wait} s" if wait < 60 else f"{wait // 60} min" for wait in climb]
+    assert waits == f"{', '.join(told)}, each less up to a fifth by lot"
+    assert faults == 5
+    assert "The sixth fault of the engine under one attempt" in text
 
 
 def test_the_brokers_configuration_fits_the_settings() -> None:

@@ -8,8 +8,8 @@ import sys
 import pytest
 from sluicegate.ops.demo import demo_jobs
 from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.ops.submit_lines import parse_lines
-from sluicegate.ops.worker_process import WorkerProcess
 
 from .pages import blocks, read, section
 
@@ -40,7 +40,7 @@ async def run(program: str, broker: PrivateBroker) -> str:
 
 
 async def test_the_ten_lines_of_the_readme(
-    docs_broker: PrivateBroker, scripted_worker: WorkerProcess
+    docs_broker: PrivateBroker, scripted_worker: ServiceProcess
 ) -> None:
     (program,) = blocks(section(read("README.md"), "Ten lines"), "python")
     assert len([line for line in program.splitlines() if line]) == 10
@@ -69,7 +69,7 @@ def jobs_in(output: str) -> list[tuple[str, str]]:
 
 
 async def test_the_example_without_our_client(
-    docs_broker: PrivateBroker, scripted_worker: WorkerProcess
+    docs_broker: PrivateBroker, scripted_worker: ServiceProcess
 ) -> None:
     (program,) = blocks(
         section(read("docs/protocol.md"), "A complete example, in Python"), "python"

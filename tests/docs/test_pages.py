@@ -94,6 +94,10 @@ def test_the_check_of_commands_finds_what_is_wrong() -> None:
             _check_call(words, line)
     _check_call(_calls('SLUICE_MODEL=x sluice submit --prompt "a b" --wait')[0], "")
     assert list(_calls("pip install sluicegate")) == []
+    assert _calls("sluice results | jq -r .text && sluice config show") == [
+        ["results"],
+        ["config", "show"],
+    ]
 
 
 def _calls(line: str) -> list[list[str]]:
@@ -101,19 +105,17 @@ def _calls(line: str) -> list[list[str]]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     calls: list[list[str]] = []
-    at_start = True
+    at_start, ours = True, False
     for word in lexer:
         if set(word) <= set("();<>|&"):
-            at_start = True
-        elif at_start and (word == "sluice" or word.endswith("/sluice")):
-            calls.append([])
-            at_start = False
+            at_start, ours = True, False
         elif at_start and re.match(r"[A-Z_]+=", word):
             pass
-        elif not at_start and calls:
+        elif at_start:
+            at_start, ours = False, word == "sluice" or word.endswith("/sluice")
+            calls += [[]] if ours else []
+        elif ours:
             calls[-1].append(word)
-        else:
-            at_start = False
     return calls
 
 

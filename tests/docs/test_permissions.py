@@ -7,14 +7,15 @@ import os
 import shlex
 import sys
 import urllib.request
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from sluicegate.guards.checks.scores import TextScores
 from sluicegate.ops.private_broker import PrivateBroker
-from sluicegate.ops.worker_process import WorkerProcess
+from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.producer import (
     AccessRefused,
     Completed,
@@ -28,8 +29,11 @@ from sluicegate.producer import (
 from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import bind, declare_queue, explained, one_channel
-from sluicegate.schemas import Names, reply
-from sluicegate.schemas.topology import Binding, Queue
+from sluicegate.schemas import Names, Reason, Rules, reply
+from sluicegate.schemas.topology import RUNGS, Binding, Queue
+from sluicegate.worker.checker import Checker
+from sluicegate.worker.config import Config
+from sluicegate.worker.scoring import ScoreRequest, Wants
 from yarl import URL
 
 from .conftest import READY_S
@@ -115,11 +119,11 @@ async def roles(docs_broker: PrivateBroker) -> Roles:
 @pytest_asyncio.fixture(scope="module")
 async def worker(
     roles: Roles, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncGenerator[WorkerProcess]:
+) -> AsyncGenerator[ServiceProcess]:
     # Slow enough that a watcher can come while it answers.
     engine = {"engine": "scripted", "engine_args": '{"chunk": 4, "step_s": 0.02}'}
     settings = {"amqp_url": roles.url("worker"), **engine}
-    async with WorkerProcess(tmp_path_factory.mktemp("worker"), settings) as process:
+    async with ServiceProcess(tmp_path_factory.mktemp("worker"), settings) as process:
         await process.ready(READY_S)
         yield process
 
@@ -132,7 +136,9 @@ async def test_the_operator_compares_the_topology_bindings_included(roles: Roles
     assert "AMQP can't tell them" not in said
 
 
-async def test_a_publisher_gets_its_results_and_events(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_publisher_gets_its_results_and_events(
+    roles: Roles, worker: ServiceProcess
+) -> None:
     async with roles.producer("publisher") as producer:
         handle = await producer.publish(GenerationJob(prompt="hello", stream=True))
         kinds = [type(event.event) async for event in handle.events()]
@@ -143,7 +149,7 @@ async def test_a_publisher_gets_its_results_and_events(roles: Roles, worker: Wor
     assert kinds[-1] is Finished
 
 
-async def test_a_publisher_submits_a_file(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_publisher_submits_a_file(roles: Roles, worker: ServiceProcess) -> None:
     code, said = await roles.sluice(
         "publisher", "submit", "--file", "-", said=b'{"prompt": "a"}\n{"prompt": "b"}\n'
     )
@@ -151,7 +157,7 @@ async def test_a_publisher_submits_a_file(roles: Roles, worker: WorkerProcess) -
 
 
 async def test_a_file_with_results_to_keep_is_submitted(
-    roles: Roles, worker: WorkerProcess, tmp_path: Path
+    roles: Roles, worker: ServiceProcess, tmp_path: Path
 ) -> None:
     jobs = tmp_path / "jobs.jsonl"
     jobs.write_text('{"prompt": "c"}\n{"prompt": "d"}\n')
@@ -161,13 +167,13 @@ async def test_a_file_with_results_to_keep_is_submitted(
     assert len(out.read_text().splitlines()) == 2
 
 
-async def test_a_backend_has_a_queue_of_its_own(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_backend_has_a_queue_of_its_own(roles: Roles, worker: ServiceProcess) -> None:
     async with roles.producer("orders", "orders") as producer:
         handle = await producer.publish(GenerationJob(prompt="hello"))
         assert (await handle.result(timeout=WAIT_S)).text == "hello"
 
 
-async def test_a_backend_reads_what_has_come_since(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_backend_reads_what_has_come_since(roles: Roles, worker: ServiceProcess) -> None:
     job = GenerationJob(prompt="good evening")
     async with roles.producer("orders", "orders") as producer:
         await producer.publish(job)
@@ -176,7 +182,7 @@ async def test_a_backend_reads_what_has_come_since(roles: Roles, worker: WorkerP
     assert f"{job.id}: completed\ngood evening\n" in said
 
 
-async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: ServiceProcess) -> None:
     async with asyncio.timeout(WAIT_S), roles.producer("publisher") as producer:
         job = GenerationJob(prompt="hello " * 200, profile="off", stream=True)
         await producer.publish(job)
@@ -185,7 +191,9 @@ async def test_a_watcher_follows_a_job_of_another(roles: Roles, worker: WorkerPr
     assert len(seen) > 1
 
 
-async def test_a_worker_buries_and_a_publisher_may_too(roles: Roles, worker: WorkerProcess) -> None:
+async def test_a_worker_buries_and_a_publisher_may_too(
+    roles: Roles, worker: ServiceProcess
+) -> None:
     """The worker's dead letter, and that of a producer that can't read a result."""
     async with roles.producer("publisher") as producer:
         handle = producer.attach("bad-one")
@@ -196,15 +204,89 @@ async def test_a_worker_buries_and_a_publisher_may_too(roles: Roles, worker: Wor
     await publishing("publisher", NAMES.dlx, "")(roles)
 
 
+class NoModel:
+    """A scorer for jobs whose profile has nothing to score."""
+
+    name = "none"
+
+    def score(self, requests: Sequence[ScoreRequest], wants: Wants) -> list[TextScores]:
+        raise AssertionError(f"nobody should ask for {wants} of {requests}")
+
+    def close(self) -> None:
+        pass
+
+
+@pytest_asyncio.fixture
+async def checker(roles: Roles) -> AsyncGenerator[Checker]:
+    """A checker with the rights of the page. Rules alone are checked here: see `checked`."""
+    service = Checker(Config(amqp_url=roles.url("checker"), metrics_port=0), NoModel())
+    running = asyncio.create_task(service.run())
+    async with asyncio.timeout(WAIT_S):
+        while service.not_ready() is not None:
+            assert not running.done(), running
+            await asyncio.sleep(0.01)
+    yield service
+    service.stop()
+    async with asyncio.timeout(WAIT_S):
+        await running
+
+
+def checked(prompt: str) -> GenerationJob:
+    """The scripted engine says the prompt back, and bees make honey."""
+    rules = Rules(must_include=("honey",))
+    return GenerationJob(prompt=prompt, profile="off", checks="block", max_attempts=2, rules=rules)
+
+
+async def test_a_checker_lets_through_what_passes(
+    roles: Roles, worker: ServiceProcess, checker: Checker
+) -> None:
+    async with roles.producer("publisher") as producer:
+        handle = await producer.publish(checked("bees make honey"))
+        result = await handle.result(timeout=WAIT_S)
+    assert (result.outcome, result.text) == (Completed(), "bees make honey")
+
+
+async def test_a_checker_has_it_tried_again_and_then_buries_it(
+    roles: Roles, worker: ServiceProcess, checker: Checker
+) -> None:
+    """Then the operator looks at the dead letter, and sends it back."""
+    job = checked("bees make wax")
+    async with roles.producer("orders", "orders") as producer:
+        handle = await producer.publish(job)
+        kinds = [event.kind async for event in handle.events()]
+        result = await handle.result(timeout=WAIT_S)
+    assert isinstance(result.outcome, Rejected)
+    assert (result.outcome.reason, result.attempt) == (Reason.CHECKS_REJECTED, 2)
+    assert kinds.count("judged") == 2
+    assert "retrying" in kinds
+    code, said = await roles.sluice("operator", "dlq", "show", job.id)
+    assert (code, "missing_text" in said) == (0, True), said
+    changes = ["--set", "rules.must_include=null", "--yes"]
+    code, said = await roles.sluice("operator", "dlq", "requeue", job.id, *changes)
+    assert code == 0, said
+    assert "1 dead letter to send back: 1 to jobs.interactive; with" in said
+    assert "\n1 sent back\n" in said
+    async with roles.producer("orders", "orders") as producer:
+        result = await producer.attach(job.id).result(timeout=WAIT_S)
+    # It went on counting, so this is no duplicate of what came before.
+    assert (result.outcome, result.attempt) == (Completed(), 3)
+
+
 Deed = Callable[[Roles], Awaitable[None]]
 
 
-def publishing(user: str, exchange: str, key: str, body: bytes = b"{}") -> Deed:
+def publishing(user: str, exchange: str, key: str, body: bytes = b"{}", **headers: str) -> Deed:
     async def do(roles: Roles) -> None:
         connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
         try:
             await ConfirmedPublisher(connection).publish(
-                exchange, key, body, kind="x", correlation_id=None, timeout_s=WAIT_S
+                exchange,
+                key,
+                body,
+                kind="x",
+                correlation_id=None,
+                headers=dict(headers),
+                timeout_s=WAIT_S,
             )
         finally:
             await close(connection)
@@ -249,11 +331,23 @@ def binding(user: str, binding: Binding) -> Deed:
     return do
 
 
+async def test_a_worker_sends_a_job_round_by_a_rung(roles: Roles) -> None:
+    rung = min(RUNGS, key=lambda name: RUNGS[name])
+    await publishing("worker", NAMES.retry, NAMES.jobs_key("batch"), rung=rung)(roles)
+
+
 INTERACTIVE = NAMES.jobs_queue("interactive")
 FORBIDDEN: dict[str, Deed] = {
     "a worker reads no results": consuming("worker", NAMES.results_queue("default")),
     "a worker reads no dead letters": consuming("worker", NAMES.dead),
     "a worker declares nothing": declaring("worker", Queue(NAMES.dead, {})),
+    "a worker judges nothing": consuming("worker", NAMES.checks),
+    "a checker takes no jobs": consuming("checker", INTERACTIVE),
+    "a checker publishes no jobs": publishing("checker", NAMES.jobs, "jobs.batch"),
+    "a checker reads no dead letters": consuming("checker", NAMES.dead),
+    "a checker declares nothing": declaring("checker", Queue(NAMES.checks, {})),
+    "a publisher reads no candidates": consuming("publisher", NAMES.checks),
+    "a publisher retries nothing": publishing("publisher", NAMES.retry, "jobs.batch", rung="5s"),
     "a publisher takes no jobs": consuming("publisher", INTERACTIVE),
     "a publisher makes no results": publishing("publisher", NAMES.results, "default"),
     "a publisher makes no events": publishing("publisher", NAMES.events, "a.b.c"),

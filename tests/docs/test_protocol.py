@@ -1,15 +1,20 @@
 """docs/protocol.md says what the codec, the limits and the topology say."""
 
 import json
-from datetime import UTC
-from typing import Any
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, cast
 
 import pytest
+from sluicegate.rollback import attempt_seed, default_retry_table
 from sluicegate.schemas import (
     CONTENT_TYPE,
     SCHEMA_VERSION,
     CancelJob,
+    Candidate,
     DeadLetter,
+    Flaw,
     GenerationJob,
     GenerationResult,
     JobEvent,
@@ -22,6 +27,7 @@ from sluicegate.schemas import (
     topology,
 )
 from sluicegate.schemas.codec import MESSAGE_TYPES, Message, tag_of
+from sluicegate.schemas.events import Happening
 from sluicegate.schemas.results import Outcome
 from sluicegate.schemas.topology import LANES, PRIVATE_REPLY_EXPIRES_MS, RUNGS
 
@@ -46,23 +52,56 @@ def test_there_is_an_example_of_every_message_but_the_smallest() -> None:
 def test_the_bodies_are_what_they_say(body: dict[str, Any]) -> None:
     message = decode(json.dumps(body).encode(), KINDS[body["type"]])
     # It comes out as it went in: no field is unknown, no default spelt out.
-    again = json.loads(encode(message))
-    for name in ("deadline", "enqueued_at", "at", "finished_at", "lineage"):
-        again.pop(name, None)
-        body = {key: value for key, value in body.items() if key != name}
-    assert again == body
+    assert _timed(json.loads(encode(message))) == _timed(body)
+
+
+def _timed(value: Any) -> Any:
+    """The value with its times as such: there is more than one way to write one."""
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        return {name: _timed(each) for name, each in fields.items()}
+    if isinstance(value, list):
+        return [_timed(each) for each in cast("list[Any]", value)]
+    if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\dT", value):
+        return datetime.fromisoformat(value)
+    return value
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        each = cast("dict[str, Any] | list[Any]", value)
+        for inner in each.values() if isinstance(each, dict) else each:
+            yield from _leaves(inner)
+    else:
+        yield value
 
 
 def test_the_times_in_the_bodies_have_an_offset() -> None:
-    times = [
-        time
-        for body in MESSAGES
-        for message in [decode(json.dumps(body).encode(), KINDS[body["type"]])]
-        for name in ("deadline", "enqueued_at", "at", "finished_at")
-        if (time := getattr(message, name, None)) is not None
-    ]
-    assert len(times) >= 5
+    times = [each for each in _leaves(_timed(MESSAGES)) if isinstance(each, datetime)]
+    assert len(times) >= 10
     assert all(time.tzinfo == UTC for time in times)
+
+
+def test_the_seeds_in_the_bodies_are_those_of_the_jobs() -> None:
+    results = [
+        body if body["type"] == "generation_result" else body["result"]
+        for body in MESSAGES
+        if body["type"] in ("generation_result", "candidate")
+    ]
+    assert len(results) == 2
+    for result in results:
+        for attempt in result["lineage"]["attempts"]:
+            seed = attempt_seed(result["job_id"], None, attempt["attempt"])
+            assert attempt["segments"][0]["seed"] == seed
+
+
+def test_the_candidate_breaks_its_own_rule() -> None:
+    """So it shows why there are candidates."""
+    (body,) = (body for body in MESSAGES if body["type"] == "candidate")
+    candidate = decode(json.dumps(body).encode(), Candidate)
+    (wanted,) = candidate.job.rules.must_include
+    assert candidate.job.checks == "block"
+    assert wanted not in candidate.result.text
 
 
 @pytest.mark.parametrize("name", structs())
@@ -85,6 +124,40 @@ def test_every_reason_code_is_told() -> None:
     codes = [row[0] for row in table(TEXT, "code").rows]
     assert codes == [f"`{reason}`" for reason in Reason]
     assert all(row[1] and row[2] for row in table(TEXT, "code").rows)
+
+
+def test_every_flaw_is_told() -> None:
+    rows = table(TEXT, "flaw").rows
+    assert [row[0] for row in rows] == [f"`{flaw}`" for flaw in Flaw]
+    assert all(row[1] and row[2] for row in rows)
+
+
+def test_every_kind_of_event_is_told() -> None:
+    told = {row[0] for row in table(section(TEXT, "Follow events"), "kind").rows}
+    assert told == {f"`{kind.__struct_config__.tag}`" for kind in Happening.__args__}
+
+
+def test_every_way_to_check_is_told() -> None:
+    ways = re.findall(r"`(\w+)`", FIELD_TABLES["generation_job"].rows[_row("checks")][1])
+    told = [row[0] for row in table(TEXT, "`checks`").rows]
+    assert sorted(told) == sorted(f"`{way}`" for way in ways)
+
+
+def _row(field: str) -> int:
+    names = [row[0] for row in FIELD_TABLES["generation_job"].rows]
+    return names.index(f"`{field}`")
+
+
+def test_the_numbers_of_retries_are_those_of_the_table() -> None:
+    text = " ".join(section(TEXT, "Attempts").split())
+    bounds = default_retry_table().limits
+    waits = [f"{wait_s} s" if wait_s < 60 else f"{wait_s // 60}" for wait_s in RUNGS.values()]
+    assert f"after {waits[0]}, {waits[1]}, {waits[2]} and {waits[3]} minutes" in text
+    assert bounds.faults == 5
+    assert "The sixth fault under one attempt ends the job" in text
+    assert bounds.tokens_times == 4.0
+    assert "reach four times `max_tokens` times `max_attempts`" in text
+    assert f"about {min(RUNGS.values())} seconds later" in text
 
 
 def test_every_outcome_is_told() -> None:
@@ -110,9 +183,10 @@ def test_the_routing_keys_are_those_of_the_topology() -> None:
     keys = {row[0].strip("`"): row[3] for row in table(TEXT, "exchange").rows}
     assert keys[names.jobs] == " or ".join(f"`{names.jobs_key(lane)}`" for lane in LANES)
     assert keys[names.events] == f"`{names.event_key('<reply_to>', '<job id>', '<kind>')}`"
-    for queue in (names.dead, names.results_queue("default"), names.results_queue("orders")):
+    assert f"with the key `{names.checks_key}`" in table(TEXT, "exchange").rows[0][2]
+    replies = [names.results_queue(key) for key in ("default", "orders")]
+    for queue in (names.dead, names.checks, *replies):
         assert f"`{queue}`" in TEXT
-    assert RUNGS, "the rungs that the page calls unused are there"
 
 
 def test_the_arguments_of_a_reply_queue_are_ours() -> None:

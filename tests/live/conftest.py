@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from sluicegate.ops.embedded_model import offline_environment, resolve_model
 from sluicegate.ops.private_broker import PrivateBroker
-from sluicegate.ops.worker_process import WorkerProcess
+from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.producer import Producer, declare
 from sluicegate.producer.connection import close, connect
 from sluicegate.schemas import topology
@@ -25,14 +25,14 @@ class Site:
     broker: PrivateBroker
     folder: Path
     settings: dict[str, object]
-    worker: WorkerProcess
+    worker: ServiceProcess
 
     def producer(self, reply: str | None = None) -> Producer:
         return Producer(self.broker.url, reply, namespace=NAMESPACE)
 
     async def new_worker(self) -> None:
         """Put a fresh worker in the place of one that is gone."""
-        self.worker = WorkerProcess(self.folder, self.settings)
+        self.worker = ServiceProcess(self.folder, self.settings)
         await self.worker.start()
         await self.worker.ready(READY_S)
 
@@ -61,7 +61,7 @@ async def _started(model: str, tmp_path_factory: pytest.TempPathFactory) -> Asyn
             "lanes": "interactive=6,batch=2",
             "drain_grace_s": 20,
         }
-        site = Site(broker, folder, settings, WorkerProcess(folder, settings))
+        site = Site(broker, folder, settings, ServiceProcess(folder, settings))
         await site.worker.start()
         await site.worker.ready(READY_S)
         try:

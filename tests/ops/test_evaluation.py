@@ -17,8 +17,8 @@ from sluicegate.ops.evaluation import (
     parse,
     report,
     summary,
-    wilson,
 )
+from sluicegate.ops.intervals import wilson
 
 
 def judged(*texts: tuple[str, str, str]) -> list[Judged]:

@@ -75,8 +75,8 @@ def report(
             started_at=datetime.now(UTC),
             segments=segments,
             trips=trips,
+            usage=Usage(wasted_tokens=6),
         ),
-        usage=Usage(wasted_tokens=6),
         timings=Timings(engine_s=1.5),
     )
 

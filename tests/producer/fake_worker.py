@@ -17,6 +17,7 @@ from sluicegate.schemas import (
     GenerationJob,
     GenerationResult,
     JobEvent,
+    Judged,
     Names,
     decode,
     encode,
@@ -96,7 +97,9 @@ class FakeWorker:
             timeout_s=30,
         )
 
-    async def tell(self, job: GenerationJob, event: Accepted | Delta | Finished, seq: int) -> None:
+    async def tell(
+        self, job: GenerationJob, event: Accepted | Delta | Judged | Finished, seq: int
+    ) -> None:
         """Publish an event, as a worker does: without waiting for a confirmation."""
         message = JobEvent(
             job_id=job.id,

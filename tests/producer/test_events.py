@@ -1,6 +1,7 @@
 """Events from the broker to whoever follows a job."""
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 from sluicegate.ops.private_broker import PrivateBroker
@@ -11,7 +12,9 @@ from sluicegate.producer import (
     Finished,
     GenerationJob,
     Handle,
+    Judged,
     Producer,
+    Verdict,
     watch,
 )
 
@@ -130,3 +133,28 @@ async def test_events_go_on_after_an_outage(
         await worker.tell(job, FINISHED, 8)
         assert [event.kind async for event in events][-1] == "finished"
         assert (await handle.result(timeout=20)).ok
+
+
+async def test_the_verdict_on_an_observed_text_comes_after_its_result(
+    broker_url: str, namespace: str, worker: FakeWorker
+) -> None:
+    verdict = Verdict(outcome="rejected", checker="c1", at=datetime.now(UTC))
+    async with Producer(broker_url, namespace=namespace) as producer:
+        handle = await producer.publish(GenerationJob(prompt="Tell me", checks="observe"))
+        result = await handle.result(timeout=10)
+        (job,) = worker.seen
+        await worker.tell(job, Finished(outcome=result.outcome), 0)
+        assert [event.kind async for event in handle.events()] == ["finished"]
+        waiting = asyncio.create_task(handle.verdict(timeout=10))
+        await worker.tell(job, Judged(verdict=verdict), 0)
+        assert await waiting == verdict
+        assert await handle.verdict(timeout=10) == verdict, "and it stays"
+
+
+async def test_a_verdict_that_does_not_come_is_none(
+    broker_url: str, namespace: str, worker: FakeWorker
+) -> None:
+    async with Producer(broker_url, namespace=namespace) as producer:
+        handle = await producer.publish(GenerationJob(prompt="Tell me"))
+        await handle.result(timeout=10)
+        assert await handle.verdict(timeout=0.1) is None

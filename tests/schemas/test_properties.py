@@ -15,30 +15,40 @@ from sluicegate.schemas import (
     AttemptRecord,
     CancelJob,
     Cancelled,
+    Candidate,
     ChatMessage,
+    CheckRecord,
     Completed,
     DeadLetter,
     Delta,
+    Evidence,
     Expired,
     Failed,
+    FaultRecord,
     Finished,
     FinishReason,
+    Flaw,
     GenerationJob,
     GenerationResult,
     Interrupted,
     InvalidMessage,
     JobEvent,
+    Judged,
     Lane,
     Lineage,
     Message,
+    Mutation,
     Origin,
     Reason,
     Rejected,
+    Retrying,
+    Rules,
     Sampling,
     SegmentRecord,
     StructuredOutput,
     Timings,
     Usage,
+    Verdict,
     decode,
     encode,
     peek,
@@ -149,14 +159,81 @@ segments = st.builds(
     engine_s=seconds,
     finish_reason=maybe(finish_reasons),
 )
+flaws = st.sampled_from(Flaw)
+usages = st.builds(Usage, prompt_tokens=counts, completion_tokens=counts, wasted_tokens=counts)
+evidence = st.builds(Evidence, chars=st.tuples(counts, counts), quote=text)
+check_records = st.builds(
+    CheckRecord,
+    check=short,
+    outcome=st.sampled_from(["passed", "rejected", "skipped", "failed"]),
+    flaw=maybe(flaws),
+    score=maybe(st.floats(-1e9, 1e9)),
+    threshold=maybe(st.floats(-1e9, 1e9)),
+    detail=text,
+    evidence=st.lists(evidence, max_size=2).map(tuple),
+    trace=text,
+)
+verdicts = st.builds(
+    Verdict,
+    outcome=st.sampled_from(["passed", "rejected", "failed"]),
+    checks=st.lists(check_records, max_size=3).map(tuple),
+    checker=text,
+    model=text,
+    at=moments,
+    seconds=seconds,
+)
 attempts = st.builds(
     AttemptRecord,
     attempt=st.integers(1, 10),
     worker=text,
+    model=text,
+    engine=text,
     started_at=moments,
+    ended_at=maybe(moments),
+    parameters=objects,
+    instruction=text,
     segments=st.lists(segments, max_size=3).map(tuple),
+    usage=usages,
+    flaw=maybe(flaws),
+    found_by=text,
+    detail=text,
+    verdict=maybe(verdicts),
+    text=text,
+    text_chars=counts,
 )
-lineages = st.builds(Lineage, attempts=st.lists(attempts, max_size=3).map(tuple))
+faults = st.builds(
+    FaultRecord, attempt=st.integers(1, 10), worker=text, at=moments, detail=text, wait_s=seconds
+)
+lineages = st.builds(
+    Lineage,
+    attempts=st.lists(attempts, max_size=3).map(tuple),
+    faults=st.lists(faults, max_size=2).map(tuple),
+)
+mutations = st.builds(
+    Mutation,
+    sampling=samplings(),
+    instruction=text,
+    flaws=st.lists(flaws, max_size=3).map(tuple),
+    avoid=st.lists(text, max_size=2).map(tuple),
+    passes=st.integers(0, 100),
+)
+phrases = st.lists(short, max_size=2).map(tuple)
+rules = st.builds(
+    Rules,
+    must_include=phrases,
+    must_not_include=phrases,
+    must_match=phrases,
+    must_not_match=phrases,
+    min_words=st.integers(0, 9),
+    max_words=st.integers(9, 99),
+    complete=st.booleans(),
+    json=st.booleans(),
+    json_schema=maybe(objects),
+    language=maybe(st.sampled_from(["en", "de", "yue"])),
+    own=st.lists(st.from_regex(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}", fullmatch=True), max_size=2).map(
+        tuple
+    ),
+)
 chats = st.builds(ChatMessage, role=st.sampled_from(["system", "user", "assistant"]), content=text)
 
 
@@ -182,6 +259,7 @@ def jobs(draw: st.DrawFn) -> GenerationJob:
         )
     )
     max_attempts = draw(st.integers(1, 10))
+    first_attempt = draw(st.integers(1, 100))
     return GenerationJob(
         **source,
         id=draw(ids),
@@ -189,6 +267,7 @@ def jobs(draw: st.DrawFn) -> GenerationJob:
         profile=draw(st.from_regex(r"[a-z][a-z0-9_-]{0,63}", fullmatch=True)),
         gates=draw(objects),
         checks=draw(st.sampled_from(["off", "observe", "block"])),
+        rules=draw(rules),
         lane=draw(st.sampled_from(get_args(Lane))),
         max_attempts=max_attempts,
         deadline=draw(maybe(moments)),
@@ -200,7 +279,9 @@ def jobs(draw: st.DrawFn) -> GenerationJob:
             )
         ),
         metadata=draw(objects),
-        attempt=draw(st.integers(1, max_attempts)),
+        attempt=draw(st.integers(first_attempt, first_attempt + max_attempts - 1)),
+        first_attempt=first_attempt,
+        mutation=draw(maybe(mutations)),
         enqueued_at=draw(maybe(moments)),
         lineage=draw(lineages),
     )
@@ -222,7 +303,7 @@ results = st.builds(
     text=text,
     reasoning=maybe(text),
     finish_reason=maybe(finish_reasons),
-    usage=st.builds(Usage, prompt_tokens=counts, completion_tokens=counts),
+    usage=usages,
     timings=st.builds(Timings, queued_s=maybe(seconds), engine_s=seconds),
     lineage=lineages,
     model=maybe(text),
@@ -243,6 +324,8 @@ events = st.builds(
             Delta, offset=counts, text=text, channel=st.sampled_from(["content", "reasoning"])
         ),
         st.builds(Interrupted, detail=text),
+        st.builds(Retrying, next_attempt=st.integers(1, 10), detail=text, wait_s=seconds),
+        st.builds(Judged, verdict=verdicts),
         st.builds(Finished, outcome=outcomes),
     ),
 )
@@ -255,7 +338,7 @@ dead_letters = st.builds(
     at=moments,
     origin=st.builds(
         Origin,
-        stage=st.sampled_from(["decode", "admit", "generate", "deliver"]),
+        stage=st.sampled_from(["decode", "admit", "generate", "check", "deliver"]),
         worker=text,
         queue=text,
         routing_key=maybe(text),
@@ -265,10 +348,24 @@ dead_letters = st.builds(
     raw_body=maybe(st.binary(max_size=100)),
     raw_body_bytes=maybe(counts),
     result=maybe(results),
-    evidence=objects,
+    flaw=maybe(flaws),
+    found_by=text,
+    versions=st.dictionaries(keys, text, max_size=2),
 )
+
+
+@st.composite
+def candidates(draw: st.DrawFn) -> Candidate:
+    job = draw(jobs())
+    lineage = Lineage(attempts=(draw(attempts),))
+    result = msgspec.structs.replace(
+        draw(results), job_id=job.id, attempt=job.attempt, lineage=lineage
+    )
+    return Candidate(job=job, result=result, prompt=draw(text))
+
+
 cancels = st.builds(CancelJob, job_id=ids, at=moments)
-messages = st.one_of(jobs(), results, events, dead_letters, cancels)
+messages = st.one_of(jobs(), candidates(), results, events, dead_letters, cancels)
 
 VALIDATORS: dict[str, Any] = {
     name: Draft202012Validator(schema) for name, schema in message_schemas().items()
@@ -302,7 +399,7 @@ def test_unknown_fields_are_tolerated_at_every_level(message: Message) -> None:
         assert decode(body, type(message)) == message
 
 
-FREE_FORM = {"metadata", "gates", "evidence", "json_schema", "logit_bias"}
+FREE_FORM = {"metadata", "gates", "parameters", "versions", "json_schema", "logit_bias"}
 
 
 def with_more(value: Any, *, free: bool = False) -> Any:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import aiormq
@@ -115,6 +116,14 @@ class Running:
         self.worker.stop()
         async with asyncio.timeout(WAIT_S):
             return await self.task
+
+
+@pytest.fixture
+def impatient(tmp_path: Path) -> str:
+    """A file of rules by which an engine may fail once, and not again."""
+    file = tmp_path / "retry.toml"
+    file.write_text("[limits]\nfaults = 1\n")
+    return str(file)
 
 
 @pytest_asyncio.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from sluicegate.rollback import default_table
-from sluicegate.schemas import GenerationJob, InvalidMessage
+from sluicegate.schemas import GenerationJob, InvalidMessage, Reason, Rules
 from sluicegate.worker.config import Config, ConfigError
 from sluicegate.worker.gating import Gating, gating
 
@@ -73,3 +73,17 @@ def test_a_model_is_loaded_at_the_start_whether_or_not_a_threshold_goes_with_it(
     path = written(tmp_path, "[chat]\ncoherence_model = '/nowhere.bin'\n")
     with pytest.raises(ConfigError, match=r"there is no file /nowhere\.bin"):
         gating(Config(gates_file=path))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "said"),
+    [("(", "no pattern"), ("((a{1000}){1000}){1000}", "elements"), ("(?R)", "calls itself")],
+)
+def test_a_pattern_that_no_checker_would_search_with_is_refused_at_once(
+    pattern: str, said: str
+) -> None:
+    rules = Rules(must_match=("fine", pattern))
+    with pytest.raises(InvalidMessage, match=said) as refused:
+        Gating().of(GenerationJob(prompt="x", rules=rules))
+    assert refused.value.reason is Reason.UNSUPPORTED
+    assert refused.value.field == "$.rules.must_match[1]"

@@ -3,8 +3,9 @@
 from datetime import UTC, datetime
 
 from sluicegate.schemas import Completed, GenerationResult
+from sluicegate.worker.attempt import Attempt
+from sluicegate.worker.publications import Publication, Settlement, Verb
 from sluicegate.worker.registry import Registry
-from sluicegate.worker.settlement import Publication, Settlement, Verb
 
 
 def settlement(text: str) -> Settlement:
@@ -15,7 +16,7 @@ def settlement(text: str) -> Settlement:
 
 
 def test_the_oldest_are_forgotten_first() -> None:
-    registry = Registry(remember=30_000)
+    registry: Registry[Attempt] = Registry(remember=30_000)
     for number in range(10):
         registry.remember((f"job-{number}", 1), settlement("x" * 8_000))
     kept = [number for number in range(10) if registry.settled((f"job-{number}", 1))]
@@ -23,7 +24,7 @@ def test_the_oldest_are_forgotten_first() -> None:
 
 
 def test_the_newest_stays_however_large() -> None:
-    registry = Registry(remember=1_000)
+    registry: Registry[Attempt] = Registry(remember=1_000)
     registry.remember(("small", 1), settlement("x"))
     registry.remember(("large", 1), settlement("x" * 50_000))
     assert registry.settled(("small", 1)) is None
@@ -31,7 +32,7 @@ def test_the_newest_stays_however_large() -> None:
 
 
 def test_remembering_again_counts_once_and_makes_it_the_newest() -> None:
-    registry = Registry(remember=25_000)
+    registry: Registry[Attempt] = Registry(remember=25_000)
     registry.remember(("a", 1), settlement("x" * 8_000))
     registry.remember(("b", 1), settlement("x" * 8_000))
     for _ in range(5):

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from sluicegate.rollback import base_seed, derive_seed
+from sluicegate.rollback import attempt_seed
 from sluicegate.schemas import GenerationJob, InvalidMessage, Reason, Sampling
 from sluicegate.worker.endings import Answered, EngineLost, Faulted, Refused
 from sluicegate.worker.engine import EngineError, Segment
@@ -73,8 +73,7 @@ async def test_the_seed_comes_from_the_job_and_the_attempt() -> None:
     for attempt in (1, 2, 2):
         job = GenerationJob(id="job-1", prompt="x", attempt=attempt)
         await GenerationSession(job, engine, worker="w", nonce="n").run()
-    base = base_seed("job-1", None)
-    assert seeds == [base, derive_seed(base, 2, 0), derive_seed(base, 2, 0)]
+    assert seeds == [attempt_seed("job-1", None, attempt) for attempt in (1, 2, 2)]
     assert seeds[0] != seeds[1]
     assert all(0 <= seed < 2**63 for seed in seeds)
 

@@ -98,14 +98,18 @@ async def test_wall_time_used_up(desk: Desk, start_worker: StartWorker) -> None:
     letter = await desk.dead()
     result = await desk.result()
     assert letter.reason is Reason.ATTEMPT_TIMEOUT
-    assert SLOW.startswith(letter.evidence["text"])
+    assert letter.job is not None
+    (attempt,) = letter.job.lineage.attempts
+    assert attempt.text
+    assert SLOW.startswith(attempt.text)
+    assert attempt.text_chars == len(attempt.text)
     assert isinstance(result.outcome, Failed)
     assert "0.2 s" in result.outcome.detail
     assert result.text == ""
 
 
 async def test_an_engine_fault_is_tried_again_and_then_told(
-    desk: Desk, start_worker: StartWorker
+    desk: Desk, start_worker: StartWorker, impatient: str
 ) -> None:
     calls = Calls()
 
@@ -113,26 +117,51 @@ async def test_an_engine_fault_is_tried_again_and_then_told(
         calls(segment, prompt)
         raise EngineError("out of memory")
 
-    start_worker(ScriptedEngine(script))
+    start_worker(ScriptedEngine(script), retry_file=impatient)
     sent = await desk.publish(job())
     letter = await desk.dead()
     result = await desk.result()
-    # The delivery limit is 5: the first delivery, and five returns.
-    assert len(calls.prompts) == 6
+    # One fault is allowed here; none of them spent an attempt.
+    assert len(calls.prompts) == 2
     assert letter.reason is Reason.ENGINE_FAULT
-    assert letter.detail == "out of memory"
+    assert letter.detail.startswith("out of memory; ")
+    assert letter.job is not None
+    (fault,) = letter.job.lineage.faults
+    assert (fault.attempt, fault.worker, fault.detail) == (1, "w1", "out of memory")
+    assert 4.0 <= fault.wait_s <= 5.0
     assert isinstance(result.outcome, Failed)
     assert (result.job_id, result.attempt) == (sent.id, 1)
     assert await desk.depth(desk.names.dead) == 0
 
 
-async def test_a_bug_of_ours_takes_no_worker_down(desk: Desk, start_worker: StartWorker) -> None:
+async def test_an_engine_fault_that_passes_costs_no_attempt(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    calls = Calls()
+
+    def script(segment: Segment, prompt: str) -> str:
+        calls(segment, prompt)
+        if len(calls.prompts) == 1:
+            raise EngineError("out of memory")
+        return "there"
+
+    start_worker(ScriptedEngine(script))
+    await desk.publish(job(max_attempts=1))
+    result = await desk.result()
+    assert (result.ok, result.attempt, result.text) == (True, 1, "there")
+    assert [fault.detail for fault in result.lineage.faults] == ["out of memory"]
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+
+
+async def test_a_bug_of_ours_takes_no_worker_down(
+    desk: Desk, start_worker: StartWorker, impatient: str
+) -> None:
     def script(_segment: Segment, prompt: str) -> str:
         if prompt == "bug":
             raise ZeroDivisionError("a bug")
         return prompt
 
-    start_worker(ScriptedEngine(script))
+    start_worker(ScriptedEngine(script), retry_file=impatient)
     await desk.publish(job("bug"))
     await desk.publish(job("fine"))
     results = {(await desk.result()).outcome.__struct_config__.tag for _ in range(2)}
@@ -239,14 +268,14 @@ async def test_an_outcome_that_cannot_be_published_is_kept_until_it_can(
 async def test_retried_jobs_carry_their_history_into_the_result(
     desk: Desk, start_worker: StartWorker
 ) -> None:
-    from sluicegate.schemas import AttemptRecord, Lineage, SegmentRecord
+    from sluicegate.schemas import AttemptRecord, Lineage, Usage
 
     start_worker()
     earlier = AttemptRecord(
         attempt=1,
         worker="w0",
         started_at=datetime.now(UTC),
-        segments=(SegmentRecord(seed=1, prompt_tokens=7, tokens=11, cached_tokens=3),),
+        usage=Usage(prompt_tokens=7, completion_tokens=11, cached_tokens=3),
     )
     await desk.publish(job("hello", attempt=2, lineage=Lineage(attempts=(earlier,))))
     result = await desk.result()
@@ -285,15 +314,17 @@ async def test_events_that_nobody_can_take_are_in_nobodys_way(
     await channel.exchange_declare(desk.names.events, exchange_type="topic", durable=True)
 
 
-async def test_an_engine_error_of_any_text_is_told(desk: Desk, start_worker: StartWorker) -> None:
+async def test_an_engine_error_of_any_text_is_told(
+    desk: Desk, start_worker: StartWorker, impatient: str
+) -> None:
     def script(_segment: Segment, _prompt: str) -> str:
         raise EngineError("\ud800\x1b[2J" + "x" * 5_000_000)
 
-    start_worker(ScriptedEngine(script))
+    start_worker(ScriptedEngine(script), retry_file=impatient)
     sent = await desk.publish(job())
     letter = await desk.dead()
     assert letter.job_id == sent.id
-    assert len(letter.detail) <= 500
+    assert len(letter.detail) <= 800
     assert isinstance((await desk.result()).outcome, Failed)
 
 

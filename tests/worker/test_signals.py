@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from sluicegate.ops.worker_process import WorkerFailed, WorkerProcess
+from sluicegate.ops.service_process import ServiceFailed, ServiceProcess
 from sluicegate.producer import Producer
 from sluicegate.schemas import GenerationJob
 
@@ -16,8 +16,8 @@ pytestmark = pytest.mark.broker
 STEP_S = 0.05
 
 
-def worker(folder: Path, url: str, namespace: str, **settings: object) -> WorkerProcess:
-    return WorkerProcess(
+def worker(folder: Path, url: str, namespace: str, **settings: object) -> ServiceProcess:
+    return ServiceProcess(
         folder,
         {
             "amqp_url": url,
@@ -96,7 +96,7 @@ async def test_what_cannot_start_exits_3_and_says_what_to_do(
 ) -> None:
     missing = worker(tmp_path, broker_url, bare_namespace)
     await missing.start()
-    with pytest.raises(WorkerFailed, match=r"status 3(.|\n)*sluice topology apply"):
+    with pytest.raises(ServiceFailed, match=r"status 3(.|\n)*sluice topology apply"):
         await missing.ready(30)
 
 
@@ -105,7 +105,7 @@ async def test_a_setting_that_is_wrong_exits_2(
 ) -> None:
     wrong = worker(tmp_path, broker_url, namespace, lanes="fast=1")
     await wrong.start()
-    with pytest.raises(WorkerFailed, match=r"status 2(.|\n)*interactive=8,batch=8"):
+    with pytest.raises(ServiceFailed, match=r"status 2(.|\n)*interactive=8,batch=8"):
         await wrong.ready(30)
 
 

@@ -1,4 +1,4 @@
-"""`sluice worker` as a child process: for the demo, and for tests that kill it."""
+"""`sluice worker` or `checker` as a child process: for the demo, and for tests that kill it."""
 
 import asyncio
 import contextlib
@@ -12,7 +12,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Literal, Self
 
 from ..schemas import SluiceError
 
@@ -22,25 +22,31 @@ _SAY_AGAIN_S: Final = 10.0
 _TAIL_LINES: Final = 15
 
 
-class WorkerFailed(SluiceError):
-    """The worker ended before it was ready, or did not get ready in time; its log says why."""
+class ServiceFailed(SluiceError):
+    """The service ended before it was ready, or did not get ready in time; its log says why."""
 
 
-class WorkerProcess:
-    """A worker with its log in a file. In `async with` it is stopped at the end, however it ends.
+class ServiceProcess:
+    """A service with its log in a file. In `async with` it is stopped at the end, however it ends.
 
-    `settings` are fields of Config by name; they go to the worker as environment variables.
+    `settings` are fields of Config by name; they go to the service as environment variables.
     """
 
-    def __init__(self, folder: Path, settings: Mapping[str, object]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        settings: Mapping[str, object],
+        command: Literal["worker", "checker"] = "worker",
+    ) -> None:
+        self.command = command
         self._port = _free_port()
         self._settings = {"metrics_port": self._port, **settings}
-        self.log_file = folder / f"worker-{self._port}.log"
+        self.log_file = folder / f"{command}-{self._port}.log"
         self._process: asyncio.subprocess.Process | None = None
 
     def __repr__(self) -> str:
         pid = self._process.pid if self._process else "not started"
-        return f"<WorkerProcess {pid}, status on port {self._port}>"
+        return f"<ServiceProcess {self.command} {pid}, status on port {self._port}>"
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -64,7 +70,7 @@ class WorkerProcess:
                 "-P",
                 "-m",
                 "sluicegate.ops",
-                "worker",
+                self.command,
                 env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -74,22 +80,21 @@ class WorkerProcess:
             )
 
     async def ready(self, limit_s: float, progress: Callable[[str], None] | None = None) -> None:
-        """Wait until it takes jobs. `progress` hears what it is busy with, when that
+        """Wait until it takes work. `progress` hears what it is busy with, when that
         changes and every ten seconds.
 
-        Raises WorkerFailed with the end of its log.
+        Raises ServiceFailed with the end of its log.
         """
         process = self._running()
         said: str | None = None
         began = say_again = time.monotonic()
         while (trouble := await self.get("/readyz")) != "ok":
             if process.returncode is not None:
-                raise WorkerFailed(
-                    f"the worker ended with status {process.returncode}:\n{self.log_tail()}"
-                )
+                status = f"ended with status {process.returncode}"
+                raise ServiceFailed(f"the {self.command} {status}:\n{self.log_tail()}")
             if time.monotonic() - began > limit_s:
-                raise WorkerFailed(
-                    f"the worker was not ready after {limit_s:g} s:\n{self.log_tail()}"
+                raise ServiceFailed(
+                    f"the {self.command} was not ready after {limit_s:g} s:\n{self.log_tail()}"
                 )
             now = time.monotonic()
             if progress is not None and trouble and (trouble != said or now > say_again):
@@ -102,7 +107,7 @@ class WorkerProcess:
         return await asyncio.to_thread(_get, f"http://127.0.0.1:{self._port}{path}")
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the worker alone; one that is gone takes no harm."""
+        """Send a signal to the service alone; one that is gone takes no harm."""
         with contextlib.suppress(ProcessLookupError):
             self._running().send_signal(number)
 
@@ -131,7 +136,7 @@ class WorkerProcess:
 
     def _running(self) -> asyncio.subprocess.Process:
         if self._process is None:
-            raise WorkerFailed("the worker was not started")
+            raise ServiceFailed(f"the {self.command} was not started")
         return self._process
 
 

@@ -1,0 +1,91 @@
+"""Whether a text answers its prompt: how much likelier the prompt makes it, or how like each other
+they are under an embedding model.
+
+The first is pointwise mutual information a token (as in Li et al., "A Diversity-Promoting Objective
+Function for Neural Conversation Models", 2016): log likelihood behind the prompt, less behind an
+empty one, mean over the first tokens, in nats. A token counts as at most half a nat less likely: a
+refusal, or a better writer than the scoring model, is full of words that it did not expect, while
+an answer to this prompt is known by those that it did.
+"""
+
+import math
+from typing import Final
+
+from ...schemas import CheckRecord, Flaw
+from .records import SWITCHED_OFF, evidence, passed, rejected, skipped
+from .subject import Subject
+from .thresholds import Thresholds
+
+RELEVANCE: Final = "relevance"
+SIMILARITY: Final = "relevance_similarity"
+# Nats that a token loses at most. Of 120 right answers of the embedded model and 17 by hand,
+# refusals among them, the worst is still better than 88% and 94% of answers of either kind held
+# against another prompt; without this bound, than 66% and 41%.
+_LOSS: Final = 0.5
+# Tokens of the text: a "yes" may answer anything.
+_LEAST: Final = 24
+# Letters of the prompt: "go on" says nothing of what comes.
+_PROMPT: Final = 12
+# Letters of the text, for the embedding model.
+_LETTERS: Final = 40
+
+
+def check_relevance(subject: Subject, thresholds: Thresholds) -> CheckRecord:
+    """By the likelihood."""
+    return _check(
+        RELEVANCE,
+        subject,
+        thresholds,
+        thresholds.relevance_min,
+        "the prompt makes this answer no likelier than no prompt does: it answers another one",
+    )
+
+
+def check_similarity(subject: Subject, thresholds: Thresholds) -> CheckRecord:
+    """By the embedding model."""
+    return _check(
+        SIMILARITY,
+        subject,
+        thresholds,
+        thresholds.relevance_similarity_min,
+        "prompt and answer are about different things",
+    )
+
+
+def measures(subject: Subject, _thresholds: Thresholds) -> dict[str, float]:
+    """Both, by the names of their checks, as far as they can say something."""
+    scores = subject.scores
+    if scores is None or _letters(subject.prompt) < _PROMPT:
+        return {}
+    found: dict[str, float] = {}
+    count = len(scores.given_prompt)
+    if count >= _LEAST:
+        pairs = zip(scores.given_prompt, scores.logprobs, strict=False)
+        found[RELEVANCE] = math.fsum(max(-_LOSS, given - alone) for given, alone in pairs) / count
+    if scores.similarity is not None and _letters(subject.text) >= _LETTERS:
+        found[SIMILARITY] = scores.similarity
+    return found
+
+
+def _check(
+    name: str, subject: Subject, thresholds: Thresholds, limit: float, detail: str
+) -> CheckRecord:
+    if not limit:
+        return skipped(name, SWITCHED_OFF)
+    score = measures(subject, thresholds).get(name)
+    if score is None:
+        return skipped(name, "no scores, or prompt or text too short to say")
+    if score >= limit:
+        return passed(name, score, limit)
+    return rejected(
+        name,
+        Flaw.IRRELEVANT,
+        detail,
+        score=score,
+        threshold=limit,
+        evidence=[evidence(subject.text, 0, len(subject.text))],
+    )
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalpha, text))

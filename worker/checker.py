@@ -1,0 +1,148 @@
+"""The checker: loads the scoring model, judges candidates until it is told to stop, and drains."""
+
+import asyncio
+import logging
+import os
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+from aio_pika.abc import AbstractRobustConnection
+
+from ..guards.checks.thresholds import BadThresholds, read_tables
+from ..producer.confirms import ConfirmedPublisher
+from . import logs, metrics
+from .check_intake import CheckIntake
+from .config import Config, ConfigError, file_text
+from .event_stream import EventStream
+from .examiner import Examiner
+from .frame import ExitCode, Service, until_signalled, versions
+from .publications import Identity
+from .retrying import retry_table
+from .scorers import make_scorer
+from .scoring import Scorer
+from .settler import Settler
+
+log = logging.getLogger(__name__)
+
+
+class Checker(Service):
+    """One checker. `run` returns when it was asked to stop and has drained, or when it is stuck."""
+
+    def __init__(self, config: Config, scorer: Scorer | None = None) -> None:
+        super().__init__(config, "checker")
+        self._tables = check_tables(config)
+        self._retries = retry_table(config)
+        self._given_scorer = scorer
+        self._stuck = False
+
+    async def _serve(
+        self,
+        jobs: AbstractRobustConnection,
+        events: AbstractRobustConnection,
+        stack: AsyncExitStack,
+    ) -> ExitCode:
+        scorer = self._given_scorer or await self._load()
+        if scorer is None:
+            log.info("stopped before the scoring model was loaded")
+            return ExitCode.OK
+        stack.callback(scorer.close)
+        await self._work(jobs, events, scorer)
+        return ExitCode.ENGINE_LOST if self._stuck else ExitCode.OK
+
+    async def _load(self) -> Scorer | None:
+        self._trouble = "loading the scoring model"
+        log.info("loading the scoring model: %s", self._config.scoring_model)
+        began = time.monotonic()
+        scorer = await self._unless_stopped(asyncio.to_thread(make_scorer, self._config))
+        if scorer is not None:
+            log.info("scoring model ready after %.1f s", time.monotonic() - began)
+        return scorer
+
+    async def _work(
+        self,
+        connection: AbstractRobustConnection,
+        events_connection: AbstractRobustConnection,
+        scorer: Scorer,
+    ) -> None:
+        config = self._config
+        examiner = Examiner(scorer, self._name, self._tables)
+        who = Identity(
+            worker=self._name,
+            model=examiner.model,
+            names=self._names,
+            versions=versions("torch", "transformers"),
+        )
+        publisher = ConfirmedPublisher(connection)
+        settler = Settler(publisher, who, publish_timeout_s=config.publish_timeout_s)
+        events = EventStream(self._names, self._name)
+        metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
+        async with asyncio.TaskGroup() as group:
+            intake = CheckIntake(
+                group,
+                examiner,
+                who,
+                settler,
+                events,
+                self._retries,
+                batch=config.check_batch,
+                wait_s=config.check_wait_s,
+                timeout_s=config.check_timeout_s,
+                on_stuck=self._get_stuck,
+            )
+            group.create_task(events.run(events_connection), name="events")
+            examining = group.create_task(intake.run(), name="examining")
+            try:
+                # One batch is looked at while the next one comes in.
+                subscribing = self._subscribe(
+                    connection,
+                    self._names.checks,
+                    what="checks",
+                    on_message=intake.take,
+                    prefetch=2 * config.check_batch,
+                )
+                await self._unless_stopped(subscribing)
+                if not self._stop.is_set():
+                    log.info("checking candidates, up to %d at once", config.check_batch)
+                    self._trouble = None
+                await self._stop.wait()
+                self._trouble = "stopping"
+                at_once = self._stuck or self._died is not None
+                await self._drain(intake, 0.0 if at_once else config.drain_grace_s)
+            finally:
+                examining.cancel()
+                events.close()
+                await self._unsubscribe()
+        await publisher.close()
+        if self._died is not None:
+            raise self._died
+
+    def _get_stuck(self) -> None:
+        log.error("a check is stuck; handing back what waits")
+        self._stuck = True
+        self._stop.set()
+
+
+def check_tables(config: Config) -> dict[str, dict[str, Any]] | None:
+    """The deployment's own thresholds. Raises ConfigError."""
+    if not config.checks_file:
+        return None
+    try:
+        return read_tables(file_text(config.checks_file, "checks_file"))
+    except BadThresholds as error:
+        raise ConfigError(f"checks_file {config.checks_file}: {error}") from error
+
+
+def run_checker(config: Config) -> int:
+    """Run a checker in this process until a signal stops it. Returns its exit code."""
+    logs.configure(config.log_format, config.log_level)
+    code = asyncio.run(_run(config))
+    if code == ExitCode.ENGINE_LOST:
+        # A thread that is stuck would be waited for, for ever.
+        logging.shutdown()
+        os._exit(code)
+    return code
+
+
+async def _run(config: Config) -> int:
+    return await until_signalled(Checker(config))

@@ -1,0 +1,31 @@
+"""One candidate while it waits or is looked at, and who waits for it to settle."""
+
+import asyncio
+import time
+
+from ..producer.subscription import Delivery
+from ..schemas import Candidate
+from .registry import Key
+from .suspects import Standing
+
+
+class Examination:
+    """A candidate that waits or is looked at. A second delivery of it joins."""
+
+    def __init__(self, candidate: Candidate, delivery: Delivery) -> None:
+        self.candidate = candidate
+        self.deliveries = [delivery]
+        self.since = time.monotonic()
+        self.over = asyncio.Event()
+
+    def __repr__(self) -> str:
+        return f"<Examination of attempt {self.candidate.job.attempt} of {self.candidate.job.id}>"
+
+    @property
+    def key(self) -> Key:
+        """What makes two deliveries the same candidate."""
+        return self.candidate.job.id, self.candidate.job.attempt
+
+    def standing(self) -> Standing:
+        """With how often it was returned before this examination."""
+        return Standing(self.key, self.deliveries[0].times_returned)
