@@ -74,3 +74,33 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def asks_for_json(self) -> bool:
         """Whether the text must be JSON."""
         return self.json or self.json_schema is not None
+
+    def beside(self, others: "Rules") -> "Rules":
+        """These rules and others', both in force; where there can be but one, these go before.
+        Raises InvalidMessage where they contradict each other."""
+        return Rules(
+            must_include=_joined(self.must_include, others.must_include),
+            must_not_include=_joined(self.must_not_include, others.must_not_include),
+            must_match=_joined(self.must_match, others.must_match),
+            must_not_match=_joined(self.must_not_match, others.must_not_match),
+            min_characters=max(self.min_characters, others.min_characters),
+            max_characters=_least(self.max_characters, others.max_characters),
+            min_words=max(self.min_words, others.min_words),
+            max_words=_least(self.max_words, others.max_words),
+            min_tokens=max(self.min_tokens, others.min_tokens),
+            max_tokens=_least(self.max_tokens, others.max_tokens),
+            complete=self.complete or others.complete,
+            json=self.json or others.json,
+            json_schema=self.json_schema if self.json_schema is not None else others.json_schema,
+            language=self.language or others.language,
+            own=_joined(self.own, others.own),
+        )
+
+
+def _joined(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _least(one: int, other: int) -> int:
+    """The stricter of two limits, of which 0 is none."""
+    return min(one or other, other or one)
