@@ -232,7 +232,10 @@ class CheckIntake:
         delivery = max(each.deliveries, key=lambda one: one.times_returned)
         try:
             now = datetime.now(UTC)
-            return plan_verdict(self._who, each.candidate, delivery, verdict, self._retries, now)
+            rules = self._examiner.rules_for(each.candidate.job)
+            return plan_verdict(
+                self._who, each.candidate, delivery, verdict, self._retries, now, rules
+            )
         except Exception:
             # A fault of our own, and this candidate's alone. The delivery limit ends it.
             log.exception("the verdict can't be settled")

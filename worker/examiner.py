@@ -14,7 +14,15 @@ from ..guards.checks.records import failed
 from ..guards.checks.scores import TextScores
 from ..guards.checks.subject import Subject
 from ..guards.checks.thresholds import BadThresholds, Thresholds, thresholds
-from ..schemas import Candidate, CheckRecord, GenerationJob, Level, Verdict
+from ..schemas import (
+    Candidate,
+    CheckRecord,
+    GenerationJob,
+    InvalidMessage,
+    Level,
+    Rules,
+    Verdict,
+)
 from .effective import effective
 from .scoring import Scorer, ScoreRequest, ScoringFailed, Wants
 
@@ -80,6 +88,13 @@ class Examiner:
     def model(self) -> str:
         """The scoring model's name."""
         return self._scorer.name
+
+    def rules_for(self, job: GenerationJob) -> Rules:
+        """The rules that are in force for a job: its own, and those of its profile."""
+        try:
+            return job.rules.beside(thresholds(job.profile, deployment=self._tables).rules)
+        except (BadThresholds, InvalidMessage):
+            return job.rules
 
     def examine(self, waiting: Sequence[Waiting]) -> list[Verdict]:
         """A verdict for each, in their order. One pass of the scoring model over all of them."""

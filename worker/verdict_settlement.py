@@ -19,6 +19,7 @@ from ..schemas import (
     Lineage,
     Outcome,
     Reason,
+    Rules,
     Verdict,
 )
 from ..schemas import results as outcomes
@@ -38,8 +39,10 @@ def plan_verdict(
     verdict: Verdict,
     retries: RetryTable,
     now: datetime,
+    rules: Rules | None = None,
 ) -> Settlement:
-    """The settlement of a verdict: the table of `docs/architecture.md`, as a function."""
+    """The settlement of a verdict: the table of `docs/architecture.md`, as a function. `rules`:
+    those in force, where the profile has some besides the job's."""
     job, result = candidate.job, candidate.result
     if job.checks == "observe":
         # The result is out already.
@@ -50,7 +53,7 @@ def plan_verdict(
         answer = to_backend(who, job, final)
         return Settlement((answer,), Verb.ACK, result.outcome, over=True)
     lineage = _rejected(result, verdict)
-    retry = decide_retry(job, lineage, now, retries)
+    retry = decide_retry(job, lineage, now, retries, rules=rules)
     detail = lineage.attempts[-1].detail
     if isinstance(retry, Retry):
         return retried(who, retry, detail)

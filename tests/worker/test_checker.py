@@ -458,3 +458,16 @@ async def test_a_deployments_own_thresholds_are_in_force(
     start_checker(checks_file=str(own))
     await offer(desk, candidate())
     assert (await retried(desk)).lineage.attempts[-1].flaw is Flaw.HIGH_PERPLEXITY
+
+
+async def test_what_the_profile_demands_is_told_to_the_next_attempt(
+    desk: Desk, start_checker: StartChecker, tmp_path: Path
+) -> None:
+    own = tmp_path / "checks.toml"
+    own.write_text('[chat.rules]\nmust_include = ["Rayleigh"]\n')
+    start_checker(checks_file=str(own))
+    await offer(desk, candidate())
+    again = await retried(desk)
+    assert again.rules == Rules()
+    assert again.mutation is not None
+    assert "Rayleigh" in again.mutation.instruction
