@@ -1,0 +1,286 @@
+"""`sluice dlq`: see why jobs died, send them back, or clear them away."""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import click
+import msgspec
+
+from ..worker.config import Config
+from . import console
+from .dlq_advice import advice
+from .dlq_export import labelled, whole
+from .dlq_filter import Filter, NoSuchLetter, Wanted, utc_now
+from .dlq_letter import Letter
+from .dlq_options import colour_wanted, each_letter, filter_options, terminal_width
+from .dlq_story import TEXT_SHOWN, story
+from .dlq_tables import Newest, Tally, as_data, counted, listed
+from .dlq_take_commands import purge, requeue
+from .settings import ByTopic, option_flags
+from .submit_target import Target
+
+_BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s")
+# Of letters that an id cut short may mean: with more, the id is not enough anyway.
+_MOST_MEANT: Final = 16
+
+
+@click.group(name="dlq")
+def command() -> None:
+    """See why jobs died; send them back, or clear them away.
+
+    What could not be done lies in the queue of dead letters, with its whole story, until somebody
+    takes it. Looking changes nothing, however often: all stays there, in order. While one looks,
+    a second one is told so, since he would see a part only.
+
+    \b
+    Examples:
+      sluice dlq stats                                    how many, and of what
+      sluice dlq list --reason checks_rejected --newer-than 2h
+      sluice dlq show 01975c3e-6f                         the story of one
+      sluice dlq requeue 01975c3e-6f --set sampling.temperature=0.3
+      sluice dlq requeue --reason engine_fault --dry-run
+      sluice dlq export -o dead.jsonl; sluice evaluate dead.jsonl
+      sluice dlq purge --older-than 30d
+
+    An ID is that of a letter or of its job; its first characters do, six at least, where they are
+    nobody else's.
+    """
+
+
+@command.command(name="list", cls=ByTopic)
+@option_flags(*_BROKER)
+@filter_options()
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    default=50,
+    show_default=True,
+    help="So many of the newest; 0: all.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Each as a line of JSON.")
+def list_(config: Config, wanted: Filter, limit: int, as_json: bool) -> None:
+    """List dead letters, the newest first.
+
+    \b
+    Examples:
+      sluice dlq list
+      sluice dlq list --flaw '*json*' --limit 0
+      sluice dlq list --metadata tenant=acme --json | jq -r .id
+
+    \b
+    Exit status: 0 done, however many there are; 1 somebody else is looking; 3 no broker.
+    """
+    newest, now = Newest(limit), utc_now()
+
+    def visit(letter: Letter) -> None:
+        if wanted.fits(letter, now):
+            newest.feed(letter.head)
+
+    total = asyncio.run(each_letter(config, visit))
+    heads = newest.heads()
+    if as_json:
+        for head in heads:
+            click.echo(msgspec.json.encode(as_data(head)))
+    elif heads:
+        for line in listed(heads, now):
+            click.echo(line)
+    fitting = "" if wanted.is_empty else f" that fit, of {total} in all"
+    click.echo(f"{len(heads)} of {newest.seen} dead letters shown{fitting}", err=True)
+
+
+@command.command(name="stats", cls=ByTopic)
+@option_flags(*_BROKER)
+@filter_options()
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def stats(config: Config, wanted: Filter, as_json: bool) -> None:
+    """Count dead letters by reason, gate, worker, profile and hour.
+
+    \b
+    Examples:
+      sluice dlq stats --newer-than 1d
+      sluice dlq stats --json | jq .reasons
+    """
+    tally, now = Tally(), utc_now()
+
+    def visit(letter: Letter) -> None:
+        if wanted.fits(letter, now):
+            tally.feed(letter.head)
+
+    asyncio.run(each_letter(config, visit))
+    if as_json:
+        console.print_json(tally.counts())
+        return
+    for line in counted(tally.counts(), now):
+        click.echo(line)
+
+
+@command.command(name="show", cls=ByTopic)
+@option_flags(*_BROKER)
+@click.argument("letter_id", metavar="ID")
+@click.option("--full", is_flag=True, help="The texts as long as they were kept.")
+@click.option("--json", "as_json", is_flag=True, help="Print the letter as one JSON object.")
+def show(config: Config, letter_id: str, full: bool, as_json: bool) -> None:
+    """Tell the story of one dead letter: what died, what was tried, and what would help.
+
+    Where garbage was found in a text it is red, or ⟦in brackets⟧ where there is no colour.
+
+    \b
+    Examples:
+      sluice dlq show 01975c3e-6f
+      sluice dlq show order-1042 --full | less
+      sluice dlq show order-1042 --json | jq '.message.job.lineage.attempts[].verdict'
+
+    \b
+    Exit status: 0 done; 1 no such letter, or several; 3 no broker.
+    """
+    for line in show_letter(config, letter_id, full=full, as_json=as_json):
+        click.echo(line)
+
+
+def show_letter(
+    config: Config, letter_id: str, *, full: bool = False, as_json: bool = False
+) -> Iterator[str]:
+    """What `show` prints, line by line. Raises NoSuchLetter; errors as `each_letter`."""
+    letter = _the_one(config, letter_id)
+    if as_json:
+        help_text = advice(letter.head.reason, letter.head.flaw)
+        data = msgspec.json.encode({**whole(letter), "advice": help_text})
+        yield msgspec.json.format(data, indent=2).decode()
+        return
+    yield from story(
+        letter,
+        now=utc_now(),
+        width=terminal_width(),
+        colour=colour_wanted(),
+        text_limit=sys.maxsize if full else TEXT_SHOWN,
+    )
+
+
+@command.command(name="export", cls=ByTopic)
+@option_flags(*_BROKER)
+@filter_options()
+@click.option(
+    "-o",
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write there, all or nothing; otherwise to standard output.",
+)
+@click.option("--raw", is_flag=True, help="The letters whole, not the texts in them.")
+def export(config: Config, wanted: Filter, out: Path | None, raw: bool) -> None:
+    """Write the rejected texts as JSON Lines, labelled "bad" for `sluice evaluate` and `calibrate`.
+
+    A line is {"id": "<job>:<attempt>", "text", "label", "class": what was found, "profile",
+    "prompt", "onset", ...}. What you find to be good after all, label "good". With --raw a line is
+    a letter, with everything in it.
+
+    \b
+    Examples:
+      sluice dlq export -o dead.jsonl && sluice evaluate dead.jsonl --show
+      sluice dlq export --raw --reason malformed_json | jq .message.detail
+    """
+    now, letters, lines = utc_now(), 0, 0
+    with _opened(out) as file:
+
+        def visit(letter: Letter) -> None:
+            nonlocal letters, lines
+            if not wanted.fits(letter, now):
+                return
+            letters += 1
+            for line in [whole(letter)] if raw else labelled(letter):
+                file.write(msgspec.json.encode(line) + b"\n")
+                lines += 1
+
+        asyncio.run(each_letter(config, visit))
+    click.echo(f"{lines} lines, of {letters} dead letters", err=True)
+
+
+@command.command(name="replay", cls=ByTopic)
+@option_flags(
+    *_BROKER,
+    "engine",
+    "model",
+    "dtype",
+    "max_model_len",
+    "kv_cache_gib",
+    "gpu_memory_utilization",
+    "enforce_eager",
+    "engine_args",
+    "gates_file",
+    "policy_file",
+)
+@click.argument("letter_id", metavar="ID")
+@click.option("--attempt", type=click.IntRange(min=1), help="This attempt alone.")
+@click.option("--json", "as_json", is_flag=True, help="Each attempt as a line of JSON.")
+def replay(config: Config, letter_id: str, attempt: int | None, as_json: bool) -> None:
+    """Run the attempts of a dead job again, here, on the same seeds, and print where they differ.
+
+    The letter stays where it is, and nothing is published. The engine's settings must be those of
+    the worker; another machine, or another build of the engine, may round another way.
+
+    \b
+    Examples:
+      sluice dlq replay 01975c3e-6f --model Qwen/Qwen3-0.6B
+      sluice dlq replay order-1042 --attempt 2 --enforce-eager
+
+    \b
+    Exit status: 0 all the same; 1 something differs; 3 no broker, no engine.
+    """
+    letter = _the_one(config, letter_id)
+    # The engine's side, which the other commands do without.
+    from .cmd_worker import with_model  # noqa: PLC0415
+    from .dlq_replay import Replayed, attempts_of, lines, replay_all  # noqa: PLC0415
+    from .hush import hushed  # noqa: PLC0415
+
+    attempts = attempts_of(letter, attempt)
+    ready = with_model(config)
+
+    def shown(replayed: Replayed) -> None:
+        if as_json:
+            click.echo(msgspec.json.encode(replayed))
+            return
+        for line in lines(replayed):
+            click.echo(line)
+
+    with hushed() as terminal:
+        done = asyncio.run(
+            replay_all(ready, attempts, lambda text: click.echo(text, file=terminal), shown)
+        )
+    if not all(each.same for each in done):
+        click.get_current_context().exit(console.FAILED)
+
+
+def _the_one(config: Config, letter_id: str) -> Letter:
+    """The letter with this id. Raises NoSuchLetter."""
+    wanted = Wanted([letter_id])
+    meant: dict[str, Letter] = {}
+
+    def visit(letter: Letter) -> bool:
+        if wanted.feed(letter.head) and len(meant) < _MOST_MEANT:
+            meant[letter.head.key] = letter
+        return wanted.is_exact(letter.head)
+
+    asyncio.run(each_letter(config, visit))
+    (key,) = wanted.meant()
+    if key not in meant:
+        raise NoSuchLetter(f"{letter_id!r} is too short: it may mean many letters")
+    return meant[key]
+
+
+@contextlib.contextmanager
+def _opened(out: Path | None) -> Generator[BinaryIO]:
+    if out is None:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    with Target.of(out).replaced() as file:
+        yield file
+
+
+command.add_command(requeue)
+command.add_command(purge)

@@ -1,0 +1,272 @@
+"""What lies in the queue of dead letters, made into one view of it. Pure: bytes and headers in."""
+
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from ..schemas import (
+    AttemptRecord,
+    Candidate,
+    DeadLetter,
+    GenerationJob,
+    GenerationResult,
+    InvalidMessage,
+    Lineage,
+    content_id,
+    decode,
+    peek,
+)
+from ..schemas.codec import tag_of
+from ..schemas.errors import tame
+from ..schemas.limits import MAX_ID_CHARS
+from .dlq_advice import UNDECODABLE, UNKNOWN, broker_sentence
+from .dlq_deaths import Death, aware, deaths_of
+
+Kind = Literal["letter", "job", "candidate", "raw"]
+_KEPT_HERE: Final[tuple[type[DeadLetter | GenerationJob | Candidate], ...]] = (
+    DeadLetter,
+    GenerationJob,
+    Candidate,
+)
+_BY_TAG: Final = {tag_of(kind): kind for kind in _KEPT_HERE}
+
+
+class Properties(Struct, frozen=True, kw_only=True):
+    """The AMQP properties of a dead message that are read, and its headers."""
+
+    message_id: str = ""
+    correlation_id: str = ""
+    message_type: str = ""
+    routing_key: str = ""
+    timestamp: datetime | None = None
+    headers: dict[str, Any] = {}
+
+
+class Head(Struct, frozen=True, kw_only=True):
+    """A letter in scalars, small enough to keep of every one. `key` is the same for copies of it
+    alone; `gate` is the gate or check that found `flaw`; `at` is None where nobody wrote the time
+    down; `attempts` counts those on record; `position` counts from the oldest end of the queue."""
+
+    id: str
+    key: str
+    kind: Kind
+    job_id: str | None
+    reason: str
+    gate: str
+    flaw: str | None
+    sentence: str
+    at: datetime | None
+    worker: str
+    profile: str | None
+    lane: str | None
+    attempts: int
+    bytes: int
+    position: int
+
+    @property
+    def age_key(self) -> tuple[float, int]:
+        """Sorts oldest first; those without a time are the oldest, in the order of the queue."""
+        return (self.at.timestamp() if self.at is not None else 0.0, self.position)
+
+
+class Letter(Struct, frozen=True, kw_only=True):
+    """A dead message and what could be read of it. `message` is None for a raw body, and then
+    `trouble` says why."""
+
+    head: Head
+    body: bytes
+    properties: Properties
+    deaths: tuple[Death, ...] = ()
+    message: DeadLetter | GenerationJob | Candidate | None = None
+    trouble: str = ""
+
+    @property
+    def job(self) -> GenerationJob | None:
+        """The job that died, where it is here."""
+        match self.message:
+            case GenerationJob() as job:
+                return job
+            case Candidate(job=job) | DeadLetter(job=job):
+                return job
+            case None:
+                return None
+
+    @property
+    def result(self) -> GenerationResult | None:
+        """The result that is here: of a candidate, or one that found no reader."""
+        match self.message:
+            case Candidate(result=result) | DeadLetter(result=result):
+                return result
+            case _:
+                return None
+
+    @property
+    def lineage(self) -> Lineage:
+        """All that is known of the job's attempts, the longest record of it."""
+        known = [each.lineage for each in (self.job, self.result) if each is not None]
+        return max(known, key=lambda lineage: len(lineage.attempts), default=Lineage())
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        """The backend's own words about the job."""
+        for each in (self.job, self.result):
+            if each is not None and each.metadata:
+                return each.metadata
+        return {}
+
+
+def read_letter(body: bytes, properties: Properties, position: int = 0) -> Letter:
+    """The view of a dead message. Never raises for what is in it. O(len(body))."""
+    deaths = tuple(deaths_of(properties.headers))
+    message, trouble = _decoded(body)
+    draft = Letter(
+        head=_head(body, properties, deaths, message, trouble, position),
+        body=body,
+        properties=properties,
+        deaths=deaths,
+        message=message,
+        trouble=trouble,
+    )
+    # The head is made of what the view tells, too.
+    lineage, job = draft.lineage, draft.job
+    gate, flaw = _culprit(message, lineage)
+    return msgspec.structs.replace(
+        draft,
+        head=msgspec.structs.replace(
+            draft.head,
+            gate=gate,
+            flaw=flaw,
+            profile=job.profile if job is not None else None,
+            lane=job.lane if job is not None else None,
+            worker=_worker(message, lineage),
+            attempts=len(lineage.attempts),
+        ),
+    )
+
+
+def failed_text(record: AttemptRecord) -> str:
+    """The rejected text that an attempt's record kept; empty where it was accepted or is gone."""
+    return record.text if record.flaw is not None or record.found_by else ""
+
+
+def bad_spans(record: AttemptRecord) -> list[tuple[int, int]]:
+    """Where in an attempt's kept text the garbage stands: half open, in characters, in order,
+    merged. By what ended the attempt, and by the checks; what a rollback took away is not there."""
+    spans = [(trip.chars[0], trip.chars[1]) for trip in record.trips if trip.action == "give_up"]
+    if record.verdict is not None:
+        spans += [
+            (evidence.chars[0], evidence.chars[1])
+            for check in record.verdict.checks
+            if check.outcome == "rejected"
+            for evidence in check.evidence
+        ]
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        end = min(end, len(record.text))  # noqa: PLW2901  the text was cut short
+        if start >= end:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _decoded(
+    body: bytes,
+) -> tuple[DeadLetter | GenerationJob | Candidate | None, str]:
+    # Of anything else the decoder of jobs says best what is wrong with it.
+    kind = _BY_TAG.get(_tag(body).type, GenerationJob)
+    try:
+        return decode(body, kind), ""
+    except InvalidMessage as error:
+        return None, str(error)
+
+
+class _Tag(Struct):
+    type: str = ""
+    job_id: str | None = None
+
+
+def _tag(body: bytes) -> _Tag:
+    try:
+        return msgspec.json.decode(body, type=_Tag)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+        return _Tag()
+
+
+def _job_id(body: bytes) -> str | None:
+    """The job of a body that can't be read. A letter has an id of its own besides."""
+    tag = _tag(body)
+    job_id = tag.job_id if tag.type == tag_of(DeadLetter) else peek(body)[0]
+    return tame(job_id, MAX_ID_CHARS) if job_id else None
+
+
+def _head(
+    body: bytes,
+    properties: Properties,
+    deaths: tuple[Death, ...],
+    message: DeadLetter | GenerationJob | Candidate | None,
+    trouble: str,
+    position: int,
+) -> Head:
+    job_id: str | None
+    match message:
+        case DeadLetter():
+            job_id, at, letter_id = message.job_id, message.at, message.id
+            reason, sentence, kind = message.reason.value, message.detail, "letter"
+        case _:
+            letter_id = content_id(properties.message_id.encode(errors="replace"), body)
+            reason = deaths[0].reason if deaths else UNDECODABLE if message is None else UNKNOWN
+            queue = deaths[0].queue if deaths else ""
+            at = deaths[0].at if deaths and deaths[0].at else properties.timestamp
+            sentence = broker_sentence(reason, queue)
+            if message is None:
+                job_id, kind = _job_id(body), "raw"
+                sentence = f"{sentence}. It can't be read: {trouble}"
+            elif isinstance(message, Candidate):
+                job_id, kind = message.job.id, "candidate"
+            else:
+                job_id, kind = message.id, "job"
+    return Head(
+        id=letter_id,
+        key=content_id(letter_id.encode(), body),
+        kind=kind,
+        job_id=job_id,
+        reason=reason,
+        gate="",
+        flaw=None,
+        sentence=tame(sentence),
+        at=aware(at),
+        worker="",
+        profile=None,
+        lane=None,
+        attempts=0,
+        bytes=len(body),
+        position=position,
+    )
+
+
+def _culprit(message: object, lineage: Lineage) -> tuple[str, str | None]:
+    """The gate or check that ended the job, and what it found."""
+    if isinstance(message, DeadLetter) and (message.found_by or message.flaw):
+        return message.found_by, message.flaw.value if message.flaw else None
+    if not isinstance(message, DeadLetter) or not lineage.attempts:
+        return "", None
+    last = lineage.attempts[-1]
+    if last.found_by or last.flaw:
+        return last.found_by, last.flaw.value if last.flaw else None
+    for trip in reversed(last.trips):
+        if trip.action == "give_up":
+            return trip.gate, trip.flaw.value
+    return "", None
+
+
+def _worker(message: object, lineage: Lineage) -> str:
+    if isinstance(message, DeadLetter):
+        return message.origin.worker
+    if isinstance(message, Candidate) and message.result.worker:
+        return message.result.worker
+    return lineage.attempts[-1].worker if lineage.attempts else ""

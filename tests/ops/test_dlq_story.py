@@ -1,0 +1,185 @@
+"""Dead letters for eyes and for files: lists, counts, the story, the export. Pure."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from sluicegate.ops.dlq_advice import ADVICE
+from sluicegate.ops.dlq_export import labelled, whole
+from sluicegate.ops.dlq_letter import Head, Letter
+from sluicegate.ops.dlq_story import story
+from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
+from sluicegate.ops.dlq_text import excerpt, marked, plain
+from sluicegate.ops.evaluation import parse
+from sluicegate.schemas import Flaw, Rules
+
+from .dlq_letters import NOW, attempt, job, moved, rejected, undecodable, unroutable, view
+
+
+class TestTables:
+    def test_the_newest(self) -> None:
+        newest = Newest(3)
+        for number in [4, 1, 9, 2, 8]:
+            at = NOW + timedelta(seconds=number)
+            letter = view(msgspec.structs.replace(rejected(f"j-{number}"), at=at), position=number)
+            newest.feed(letter.head)
+        newest.feed(view(b"?", position=99).head)
+        assert [head.job_id for head in newest.heads()] == ["j-9", "j-8", "j-4"]
+        assert newest.seen == 6
+
+    def test_rows_and_counts(self) -> None:
+        tally = Tally()
+        heads: list[Head] = []
+        for message in (rejected(), rejected("job-2"), undecodable(), unroutable()):
+            heads.append(view(message).head)
+            tally.feed(heads[-1])
+        heads.append(view(b"\x1b[2J", moved("rejected")).head)
+        text = "\n".join(listed(heads, NOW))
+        assert text.count("perplexity: high_perplexity") == 2
+        assert "\x1b" not in text
+        counts = tally.counts()
+        assert counts.reasons == {
+            "checks_rejected": 2,
+            "malformed_json": 1,
+            "result_unroutable": 1,
+        }
+        assert sum(counts.hours.values()) == 4
+        lines = list(counted(counts, NOW))
+        assert any(re.search(r"checks_rejected +2 +█{40}$", line) for line in lines)
+        assert any(re.search(r"malformed_json +1 +█{20}$", line) for line in lines)
+        assert list(counted(Tally().counts(), NOW)) == ["0 dead letters, 0.0 MiB"]
+
+
+class TestStory:
+    def told(self, letter: Letter, **more: Any) -> str:
+        given: dict[str, Any] = {"now": NOW, "width": 100, "colour": False, **more}
+        return "\n".join(story(letter, **given))
+
+    def test_of_a_job_that_the_checks_rejected(self) -> None:
+        text = self.told(view(rejected(metadata={"tenant": "acme"})))
+        for said in (
+            "checks_rejected: no text passed the checks",
+            "perplexity: high_perplexity",
+            "Tell me of rivers.",
+            "tenant=acme",
+            "attempt 1",
+            "seed     1002",
+            "temperature=0.3",
+            "Answer in English.",
+            "5 in, 9 out, 2 wasted, ended by stop",
+            "runs found character_run, 12 against 8 “!!!!!!”: went back, 4 tokens kept, 5 wasted",
+            "93.5 against 41.25",
+            "no language was declared",
+            "| Traceback",
+            "Rivers run. ⟦qzx vvk qqq⟧.",
+            "the engine failed under attempt 1 on gpu-1:77",
+            "sluicegate=0.1.0",
+            ADVICE[Flaw.HIGH_PERPLEXITY].split(":")[0][:40],
+        ):
+            assert said in text, said
+        assert text.index("attempt 1") < text.index("the engine failed") < text.index("attempt 2")
+
+    def test_colour_in_place_of_brackets(self) -> None:
+        text = self.told(view(rejected()), colour=True)
+        assert "\x1b[31m\x1b[1mqzx vvk qqq\x1b[0m" in text
+        assert "⟦" not in text
+
+    def test_of_what_the_broker_moved(self) -> None:
+        text = self.told(view(job(), moved("delivery_limit")))
+        assert "gave it up after 6 deliveries" in text
+        assert "delivery_limit in queue sluice.v1.jobs.interactive" in text
+
+    def test_nothing_in_it_drives_the_terminal(self) -> None:
+        wild = "\x1b]0;owned\x07\x9b31m\u202eevil\r\x00"
+        shown = attempt(1, text=wild, text_chars=len(wild), detail=wild, worker="w\x1b[2J")
+        letter = rejected(metadata={"x": wild})
+        assert letter.job is not None
+        kept = msgspec.structs.replace(letter.job.lineage, attempts=(shown,))
+        letter = msgspec.structs.replace(
+            letter,
+            id="id\x1b[31m",
+            detail=wild,
+            job=msgspec.structs.replace(letter.job, lineage=kept),
+        )
+        for each in (view(letter), view(undecodable()), view(wild.encode())):
+            text = self.told(each)
+            assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]", text)
+
+    def test_of_a_long_text_the_part_with_the_bad_place(self) -> None:
+        text = "a" * 5000 + "BAD" + "b" * 5000
+        shown, spans, before, after = excerpt(text, [(5000, 5003)], 1000)
+        assert [shown[start:end] for start, end in spans] == ["BAD"]
+        assert (len(shown), before, after) == (1000, True, True)
+
+    @given(st.text(max_size=80), st.lists(st.integers(0, 80), max_size=6), st.integers(1, 90))
+    def test_an_excerpt_is_a_part_of_the_text(
+        self, text: str, places: list[int], limit: int
+    ) -> None:
+        edges = sorted({min(place, len(text)) for place in places})
+        spans = list(zip(edges[::2], edges[1::2], strict=False))
+        shown, inside, before, after = excerpt(text, spans, limit)
+        assert len(shown) <= limit
+        assert shown in text
+        assert (before or after) == (len(shown) < len(text))
+        for start, end in inside:
+            assert 0 <= start <= end <= len(shown)
+
+    @given(st.text(max_size=60), st.integers(0, 60), st.integers(0, 60))
+    def test_marking_keeps_the_text(self, text: str, one: int, other: int) -> None:
+        assume("⟦" not in text and "⟧" not in text)
+        start, end = sorted((min(one, len(text)), min(other, len(text))))
+        found = "\n".join(marked(text, [(start, end)], colour=False))
+        assert found.count("⟦") == (end > start)
+        kept = found.replace("⟦", "").replace("⟧", "")
+        assert _trimmed(kept) == _trimmed(plain(text))
+
+
+def _trimmed(text: str) -> list[str]:
+    return [line.rstrip() for line in text.split("\n")]
+
+
+class TestExport:
+    def test_what_evaluate_reads(self) -> None:
+        letter = rejected(profile="code")
+        lines = [msgspec.json.encode(line) for line in labelled(view(letter))]
+        texts, problems = parse(lines)
+        assert problems == []
+        assert [(each.id, each.label, each.kind) for each in texts] == [
+            ("job-1:1", "bad", "high_perplexity"),
+            ("job-1:2", "bad", "high_perplexity"),
+        ]
+        assert texts[1].onset == 12
+        assert texts[0].onset is None
+        assert (texts[0].profile, texts[0].prompt) == ("code", "Tell me of rivers.")
+
+    def test_an_unknown_profile_is_left_out_and_rules_go_along(self) -> None:
+        letter = rejected()
+        assert letter.job is not None
+        odd = msgspec.structs.replace(
+            letter.job, profile="nobodys", rules=Rules(must_include=("sea",))
+        )
+        (line, _) = labelled(view(msgspec.structs.replace(letter, job=odd)))
+        assert "profile" not in line
+        assert msgspec.json.encode(line["rules"]) == b'{"must_include":["sea"]}'
+
+    def test_texts_that_were_accepted_or_broken_off_are_not_bad(self) -> None:
+        assert list(labelled(view(unroutable()))) == []
+        assert list(labelled(view(b"?"))) == []
+        letter = rejected()
+        assert letter.job is not None
+        off = attempt(1, flaw=None, found_by="", finish_reason=None)
+        kept = msgspec.structs.replace(letter.job.lineage, attempts=(off,))
+        cut = msgspec.structs.replace(letter, job=msgspec.structs.replace(letter.job, lineage=kept))
+        assert list(labelled(view(cut))) == []
+
+    def test_raw(self) -> None:
+        letter = view(rejected())
+        line = msgspec.json.decode(msgspec.json.encode(whole(letter)))
+        assert line["message"] == msgspec.json.decode(letter.body)
+        assert line["reason"] == "checks_rejected"
+        raw = msgspec.json.decode(msgspec.json.encode(whole(view(b"\xff\x00", moved("rejected")))))
+        assert raw["body"] == "/wA="
+        assert raw["deaths"][0]["reason"] == "rejected"
