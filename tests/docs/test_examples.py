@@ -56,16 +56,20 @@ def test_the_lines_of_jobs_in_the_readme_are_taken() -> None:
 
 def test_the_output_in_the_readme_is_that_of_the_demo() -> None:
     output = blocks(section(read("README.md"), "Two commands"), "console")[0]
-    jobs = {demo.title: demo.job for demo in demo_jobs()}
+    jobs_of_the_demo = demo_jobs()
+    jobs = {demo.title: demo.job for demo in jobs_of_the_demo}
     assert jobs_in(output)
-    assert f"published {len(demo_jobs())} jobs" in output
-    assert f"{len(demo_jobs())} of {len(demo_jobs())} jobs completed" in output
+    assert f"published {len(jobs_of_the_demo)} jobs" in output
+    sound = sum(not demo.doomed for demo in jobs_of_the_demo)
+    number = len(jobs_of_the_demo)
+    assert f"{sound} of {number} jobs completed, {number} as they should" in output
+    assert output.index("$ sluice dlq show") > output.index("stopped")
     for title, lane in jobs_in(output):
         assert jobs[title].lane == lane
 
 
 def jobs_in(output: str) -> list[tuple[str, str]]:
-    return re.findall(r"^── (\w+) · (\w+) ─", output, re.MULTILINE)
+    return re.findall(r"^── ([\w, ]+) · (\w+) ─", output, re.MULTILINE)
 
 
 async def test_the_example_without_our_client(
