@@ -10,6 +10,7 @@ from sluicegate.ops.demo import demo_jobs
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.ops.submit_lines import parse_lines
+from sluicegate.schemas import GenerationJob
 
 from .pages import blocks, read, section
 
@@ -52,6 +53,15 @@ def test_the_lines_of_jobs_in_the_readme_are_taken() -> None:
     parsed = parse_lines(lines.encode().splitlines(), defaults={"lane": "batch"}, sampling={})
     assert parsed.problems == []
     assert len(parsed.jobs) == 2
+
+
+def test_the_job_that_is_checked_is_one() -> None:
+    (source,) = blocks(section(read("README.md"), "Texts that are checked"), "python")
+    names: dict[str, object] = {}
+    exec(compile(source, "README.md", "exec"), names)  # noqa: S102  our own page
+    job = names["job"]
+    assert isinstance(job, GenerationJob)
+    assert (job.checks, job.rules.language) == ("block", "en")
 
 
 def test_the_output_in_the_readme_is_that_of_the_demo() -> None:
