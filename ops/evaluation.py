@@ -1,27 +1,27 @@
 """Gates against labelled texts: what they find, what they miss, and what they harm."""
 
-import math
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from statistics import median, quantiles
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from ..guards.finding import Finding
 from ..guards.gate import Step
 from ..guards.output import judge_output
 from ..guards.profiles import Profile, profile_names
-
-_Z95: Final = 1.959963984540054
+from ..schemas import FinishReason, Rules
+from .intervals import percent, wilson, with_interval
 
 
 class Labelled(Struct, frozen=True, kw_only=True):
     """One line of a file to evaluate. `token_ids`, where they are known, are streamed in place of
     the text's own: a special token has no text. `onset`, where it is known, is the character that
-    the fault begins with."""
+    the fault begins with. `rules`, `finish_reason` (None: it ended by itself) and `tokens` (None:
+    they are counted) are for the checks of whole texts."""
 
     id: str | int
     text: str
@@ -31,6 +31,9 @@ class Labelled(Struct, frozen=True, kw_only=True):
     prompt: str | None = None
     token_ids: list[int] | None = None
     onset: int | None = None
+    rules: Rules = Rules()
+    finish_reason: FinishReason | None = None
+    tokens: Annotated[int, Meta(ge=0)] | None = None
 
 
 class Judged(NamedTuple):
@@ -117,7 +120,7 @@ def judge(
             text,
             tokens=len(seen),
             pending=waiting,
-            finish_reason="stop",
+            finish_reason=line.finish_reason or "stop",
             structured=False,
         )
         seconds += time.perf_counter() - began
@@ -125,16 +128,6 @@ def judge(
     if finding is not None and line.onset is not None:
         delay = (len(text) - line.onset, len(seen) - coming)
     return Judged(line, finding, text, len(seen), seconds, delay)
-
-
-def wilson(hits: int, of: int) -> tuple[float, float] | None:
-    """The 95% interval of a rate, by Wilson: right for small samples and rates near 0 and 1."""
-    if not of:
-        return None
-    rate, square = hits / of, _Z95 * _Z95
-    middle = (rate + square / (2 * of)) / (1 + square / of)
-    half = _Z95 / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def summary(judged: list[Judged]) -> dict[str, Any]:
@@ -206,7 +199,7 @@ def mistakes(judged: Iterable[Judged]) -> Iterator[dict[str, Any]]:
             "id": one.line.id,
             "label": one.line.label,
             "class": one.line.kind,
-            "mistake": _mistake(one),
+            "mistake": mistake(one),
             "flaw": finding.flaw.value if finding else None,
             "chars": finding.chars if finding else None,
             "detail": finding.detail if finding else None,
@@ -214,7 +207,8 @@ def mistakes(judged: Iterable[Judged]) -> Iterator[dict[str, Any]]:
         }
 
 
-def _mistake(one: Judged) -> str:
+def mistake(one: Judged) -> str:
+    """What kind of one it is."""
     if one.line.label == "good":
         return "false alarm"
     return "too early" if one.early else "miss"
@@ -254,7 +248,7 @@ def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Ite
                 str(of["false_positives"]),
                 str(of["n_bad"]),
                 str(of["found"]),
-                _percent(of["recall"]),
+                percent(of["recall"]),
                 _whole(of["median_found_at"]),
                 _after(of),
                 by or (f"false: {alarms}" if alarms else "-"),
@@ -262,8 +256,8 @@ def report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Ite
         )
     yield from table(rows)
     yield ""
-    yield f"recall               {_rate(result['recall'], result['recall_interval'])}"
-    rate = _rate(result["false_positive_rate"], result["false_positive_interval"])
+    yield f"recall               {with_interval(result['recall'], result['recall_interval'])}"
+    rate = with_interval(result["false_positive_rate"], result["false_positive_interval"])
     yield f"false positive rate  {rate}"
     speed = result["speed"]
     cost = speed["microseconds_per_token"]
@@ -280,13 +274,3 @@ def _after(of: dict[str, Any]) -> str:
 
 def _whole(value: float | None) -> str:
     return "-" if value is None else f"{value:.0f}"
-
-
-def _percent(rate: float | None) -> str:
-    return "-" if rate is None else f"{100 * rate:.2f}%"
-
-
-def _rate(rate: float | None, interval: tuple[float, float] | None) -> str:
-    if rate is None or interval is None:
-        return "- (no such texts)"
-    return f"{_percent(rate)} (95%: {_percent(interval[0])} to {_percent(interval[1])})"
