@@ -15,6 +15,7 @@ from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.schemas import topology
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where tests run side by side (`-n 2 --dist loadgroup --no-loadscope-reorder`): those that
     load a model keep to one process, and begin first; of the others each file to one."""

@@ -4,12 +4,13 @@ import asyncio
 import logging
 import os
 import time
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
 from aio_pika.abc import AbstractRobustConnection
 
-from ..guards.checks.thresholds import BadThresholds, read_tables
+from ..guards.checks.thresholds import BadThresholds, profile_names, read_tables, thresholds
 from ..producer.confirms import ConfirmedPublisher
 from . import logs, metrics
 from .check_intake import CheckIntake
@@ -57,6 +58,12 @@ class Checker(Service):
         scorer = await self._unless_stopped(asyncio.to_thread(make_scorer, self._config))
         if scorer is not None:
             log.info("scoring model ready after %.1f s", time.monotonic() - began)
+        if self._config.embedding_model and not _uses_similarity(self._tables):
+            log.warning(
+                "embedding_model is set, but relevance_similarity_min is 0 in every profile, so it "
+                "judges nothing: set it in checks_file (`sluice calibrate` does), and "
+                "relevance_min = 0 where it should judge instead of the scoring model"
+            )
         return scorer
 
     async def _work(
@@ -121,6 +128,11 @@ class Checker(Service):
         log.error("a check is stuck; handing back what waits")
         self._stuck = True
         self._stop.set()
+
+
+def _uses_similarity(tables: Mapping[str, Mapping[str, Any]] | None) -> bool:
+    several = (thresholds(name, deployment=tables) for name in profile_names())
+    return any(each.relevance_similarity_min for each in several)
 
 
 def check_tables(config: Config) -> dict[str, dict[str, Any]] | None:
