@@ -59,6 +59,10 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in ("must_include", "must_not_include", "must_match", "must_not_match"):
             require_clean(name, getattr(self, name))
+            if not all(phrase.strip() for phrase in getattr(self, name)):
+                raise InvalidMessage(
+                    Reason.INVALID_FIELD, name, "has a phrase of nothing but blanks"
+                )
         if self.json_schema is not None:
             require_json("json_schema", self.json_schema, max_bytes=MAX_SCHEMA_BYTES)
         for unit in ("characters", "words", "tokens"):

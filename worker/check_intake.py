@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from ..producer.subscription import Delivery
 from ..rollback import RetryTable
@@ -23,6 +23,13 @@ from .suspects import GATHER_S, parts
 from .verdict_settlement import plan_expired, plan_verdict
 
 log = logging.getLogger(__name__)
+
+
+# The name of the thread that looks at texts begins so.
+EXAMINER: Final = "examiner"
+# Of texts in a batch, as far as they are scored: a minute's work of a slow core, so that a backlog
+# of long texts is not taken for a check that hangs.
+_BATCH_CHARACTERS: Final = 50_000
 
 
 class _Stuck(Exception):
@@ -59,7 +66,7 @@ class CheckIntake:
         self._on_stuck = on_stuck
         self._registry: Registry[Examination] = Registry()
         self._queue: asyncio.Queue[Examination] = asyncio.Queue()
-        self._thread = ThreadPoolExecutor(1, "examiner")
+        self._thread = ThreadPoolExecutor(1, EXAMINER)
         self._closed = False
         self._interrupted = False
         self._late: list[Delivery] = []
@@ -161,11 +168,13 @@ class CheckIntake:
         batch = [await self._queue.get()]
         first = batch[0].standing()
         room = self._batch - (not first.suspect)
+        characters = batch[0].characters
         try:
             async with asyncio.timeout(max(self._wait_s, GATHER_S if first.suspect else 0.0)):
-                while room:
+                while room and characters < _BATCH_CHARACTERS:
                     batch.append(await self._queue.get())
                     room -= not batch[-1].standing().suspect
+                    characters += batch[-1].characters
         except TimeoutError:
             pass
         return batch
@@ -253,11 +262,12 @@ class CheckIntake:
             with logs.about(*each.key):
                 if settlement.over:
                     self._registry.remember(each.key, settlement)
-                settled = await self._settler.settle(settlement, each.deliveries)
-                if settled and settlement.over:
-                    self._registry.remember(each.key, settlement.delivered())
-                    self._tell(each, settlement, verdict)
-                _observe(each.candidate, settlement, verdict)
+                done = await self._settler.settle(settlement, each.deliveries)
+                if done.over:
+                    self._registry.remember(each.key, done.delivered() if done.sent else done)
+                if done.sent and done.over:
+                    self._tell(each, done, verdict)
+                    _observe(each.candidate, done, verdict)
         finally:
             self._forget(each)
 
@@ -291,10 +301,16 @@ class CheckIntake:
 
     async def _answer_again(self, other: Examination) -> None:
         remembered = self._registry.settled(other.key)
-        reply_to = other.candidate.job.reply_to
-        settlement = remembered.again(reply_to) if remembered else Settlement((), Verb.NACK)
         with logs.about(*other.key):
-            await self._settler.settle(settlement, other.deliveries)
+            if remembered is None:
+                await self._settler.settle(Settlement((), Verb.NACK), other.deliveries)
+                return
+            reply_to = other.candidate.job.reply_to
+            done = await self._settler.settle(remembered.again(reply_to), other.deliveries)
+            if done.sent and not remembered.sent:
+                # It was settled, but could not be told until now.
+                self._registry.remember(other.key, remembered.delivered())
+                self._tell(other, remembered, None)
 
 
 def _observe(candidate: Candidate, settlement: Settlement, verdict: Verdict | None) -> None:

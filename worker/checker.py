@@ -3,17 +3,18 @@
 import asyncio
 import logging
 import os
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Final
 
 from aio_pika.abc import AbstractRobustConnection
 
 from ..guards.checks.thresholds import BadThresholds, profile_names, read_tables, thresholds
 from ..producer.confirms import ConfirmedPublisher
 from . import logs, metrics
-from .check_intake import CheckIntake
+from .check_intake import EXAMINER, CheckIntake
 from .config import Config, ConfigError, file_text
 from .event_stream import EventStream
 from .examiner import Examiner
@@ -25,6 +26,9 @@ from .scoring import Scorer
 from .settler import Settler
 
 log = logging.getLogger(__name__)
+
+# How long the process waits for a check that is still under way when all else is done.
+_LAST_WAIT_S: Final = 1.0
 
 
 class Checker(Service):
@@ -149,10 +153,14 @@ def run_checker(config: Config) -> int:
     """Run a checker in this process until a signal stops it. Returns its exit code."""
     logs.configure(config.log_format, config.log_level)
     code = asyncio.run(_run(config))
-    if code == ExitCode.ENGINE_LOST:
-        # A thread that is stuck would be waited for, for ever.
-        logging.shutdown()
-        os._exit(code)
+    for thread in threading.enumerate():
+        # One that is stuck would be waited for, for ever.
+        if thread.name.startswith(EXAMINER):
+            thread.join(_LAST_WAIT_S)
+            if thread.is_alive():
+                log.warning("leaving while a text is still looked at")
+                logging.shutdown()
+                os._exit(code)
     return code
 
 

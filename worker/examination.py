@@ -2,11 +2,15 @@
 
 import asyncio
 import time
+from typing import Final
 
 from ..producer.subscription import Delivery
 from ..schemas import Candidate
 from .registry import Key
 from .suspects import Standing
+
+# About 4,096 tokens: as many as are scored.
+_SCORED_CHARACTERS: Final = 16_000
 
 
 class Examination:
@@ -25,6 +29,11 @@ class Examination:
     def key(self) -> Key:
         """What makes two deliveries the same candidate."""
         return self.candidate.job.id, self.candidate.job.attempt
+
+    @property
+    def characters(self) -> int:
+        """How much there is to look at: longer texts are not scored whole."""
+        return min(len(self.candidate.result.text), _SCORED_CHARACTERS)
 
     def standing(self) -> Standing:
         """With how often it was returned before this examination."""

@@ -168,9 +168,10 @@ class Intake:
         settlement = self._plan(attempt, report)
         if settlement.over:
             self._registry.remember(attempt.key, settlement)
-        settled = await self._settler.settle(settlement, attempt.deliveries)
-        if settled and settlement.over:
-            self._registry.remember(attempt.key, settlement.delivered())
+        done = await self._settler.settle(settlement, attempt.deliveries)
+        settled = done.sent
+        if done.over:
+            self._registry.remember(attempt.key, done.delivered() if settled else done)
         if settled and settlement.outcome is not None:
             events.emit(Finished(outcome=settlement.outcome))
         elif settled and settlement.event is not None:
@@ -201,7 +202,8 @@ class Intake:
         self, job: GenerationJob, delivery: Delivery, settlement: Settlement
     ) -> None:
         with logs.about(job.id, job.attempt):
-            if await self._settler.settle(settlement, [delivery]) and settlement.event is not None:
+            done = await self._settler.settle(settlement, [delivery])
+            if done.sent and settlement.event is not None:
                 self._events.of(job).emit(settlement.event)
                 log.info("passed on: the engine failed here before")
 
@@ -212,9 +214,16 @@ class Intake:
 
     async def _answer_again(self, job: GenerationJob, delivery: Delivery) -> None:
         remembered = self._registry.settled((job.id, job.attempt))
-        settlement = remembered.again(job.reply_to) if remembered else Settlement((), Verb.NACK)
         with logs.about(job.id, job.attempt):
-            await self._settler.settle(settlement, [delivery])
+            if remembered is None:
+                await self._settler.settle(Settlement((), Verb.NACK), [delivery])
+                return
+            done = await self._settler.settle(remembered.again(job.reply_to), [delivery])
+            if done.sent and not remembered.sent:
+                # It was settled, but could not be told until now.
+                self._registry.remember((job.id, job.attempt), remembered.delivered())
+                if remembered.outcome is not None:
+                    self._events.of(job).emit(Finished(outcome=remembered.outcome))
 
 
 def _detail(ending: Ending) -> str:

@@ -30,6 +30,9 @@ VERDICTS: Final = Counter(
 CHECK_FINDINGS: Final = Counter(
     "sluice_check_findings_total", "What checks found in texts, or broke on", ["check", "flaw"]
 )
+UNCHECKED: Final = Counter(
+    "sluice_unchecked_total", "Texts to be observed that could not be sent to the checkers"
+)
 CHECK_BATCH: Final = Histogram(
     "sluice_check_batch", "Texts examined at once", buckets=(1, 2, 4, 8, 16, 32, 64, 128)
 )

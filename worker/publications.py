@@ -35,6 +35,8 @@ from ..schemas.limits import MAX_JOB_BYTES
 
 # The header by which the retry exchange picks the queue to wait in.
 RUNG_HEADER: Final = "rung"
+# What a token id takes in Python beyond its digits.
+_ID_BYTES: Final = 30
 
 
 class Verb(Enum):
@@ -60,7 +62,8 @@ class Identity(Struct, frozen=True, kw_only=True):
 
 
 class Publication(Struct, frozen=True):
-    """One message to publish, with confirmation."""
+    """One message to publish, with confirmation; `sent` once it is confirmed. `optional`: where it
+    can't be published in time, the rest goes on without it."""
 
     exchange: str
     routing_key: str
@@ -68,6 +71,8 @@ class Publication(Struct, frozen=True):
     correlation_id: str | None
     headers: dict[str, str] = {}
     expiration_s: float | None = None
+    optional: bool = False
+    sent: bool = False
 
 
 class Settlement(Struct, frozen=True):
@@ -75,7 +80,6 @@ class Settlement(Struct, frozen=True):
 
     `outcome` is the job's end; None where it goes on. `over`: this attempt has been dealt with, and
     a duplicate of it changes nothing; otherwise it will come again. `event` tells how it goes on.
-    `sent`: all was published once.
     """
 
     publications: tuple[Publication, ...]
@@ -83,54 +87,68 @@ class Settlement(Struct, frozen=True):
     outcome: Outcome | None = None
     over: bool = False
     event: Happening | None = None
-    sent: bool = False
+
+    @property
+    def sent(self) -> bool:
+        """Whether all of it was published."""
+        return all(each.sent for each in self.publications)
 
     @property
     def weight(self) -> int:
-        """How much memory it holds, in characters of text, roughly."""
+        """How much memory it holds, in bytes, roughly."""
         return 2_000 + sum(_weight(each.message) for each in self.publications)
 
     def again(self, reply_to: str) -> "Settlement":
-        """The answer to a duplicate that was published with this reply key: the result once more.
-        What goes on goes on once for each key, so that whoever waits on another gets an answer."""
+        """What there is to publish for a duplicate with this reply key. What was not sent yet; and
+        where all was, the result once more. What goes on goes on once for each key, so that
+        whoever waits on another gets an answer."""
+        whole = self.sent
         publications = tuple(
             _readdressed(each, reply_to)
             for each in self.publications
-            if not (self.sent and _is_on_its_way(each, reply_to))
+            if not (each.sent and _is_out(each, reply_to, whole))
         )
         return msgspec.structs.replace(self, publications=publications)
 
     def delivered(self) -> "Settlement":
         """What is left to say to duplicates once all was published: not the dead letter."""
-        left = [each for each in self.publications if not isinstance(each.message, DeadLetter)]
-        return msgspec.structs.replace(self, publications=tuple(left), sent=True)
+        left = [
+            msgspec.structs.replace(each, sent=True)
+            for each in self.publications
+            if not isinstance(each.message, DeadLetter)
+        ]
+        return msgspec.structs.replace(self, publications=tuple(left))
 
 
 def _weight(message: GenerationJob | Candidate | GenerationResult | DeadLetter) -> int:
     match message:
-        case GenerationResult():
-            return len(message.text)
-        case Candidate():
-            return len(message.result.text) + _weight(message.job)
-        case GenerationJob():
-            return len(message.prompt or "") + 1_000 * len(message.messages or ())
         case DeadLetter():
             return 0
+        case Candidate(job=job):
+            ids = job.prompt_token_ids
+        case GenerationJob(prompt_token_ids=ids):
+            pass
+        case GenerationResult():
+            ids = None
+    return len(msgspec.json.encode(message)) + _ID_BYTES * len(ids or ())
 
 
-def _is_on_its_way(publication: Publication, reply_to: str) -> bool:
-    """Whether it goes on already, for this reply key."""
+def _is_out(publication: Publication, reply_to: str, whole: bool) -> bool:
+    """Whether it is on its way already, for this reply key."""
     match publication.message:
+        case GenerationResult():
+            return publication.routing_key == reply_to and not whole
         case GenerationJob() as job:
             return job.reply_to == reply_to
         case Candidate(job=job):
             return job.reply_to == reply_to
-        case _:
-            return False
+        case DeadLetter():
+            return True
 
 
 def _readdressed(publication: Publication, reply_to: str) -> Publication:
     """The publication, for another reply key."""
+    publication = msgspec.structs.replace(publication, sent=False)
     match publication.message:
         case GenerationResult():
             return msgspec.structs.replace(publication, routing_key=reply_to)

@@ -7,7 +7,7 @@ from .publications import Settlement
 
 Key = tuple[str, int]
 
-# In characters of text. Thousands of usual answers: enough to outlive any redelivery.
+# In bytes. Thousands of usual answers: enough to outlive any redelivery.
 _REMEMBERED: Final = 20_000_000
 
 
@@ -23,7 +23,7 @@ T = TypeVar("T", bound=Keyed)
 
 class Registry(Generic[T]):
     """Attempts, or their candidates, by (job id, attempt). Memory is bounded: running ones by the
-    slots, settled ones by the text they hold, the oldest forgotten first."""
+    slots, settled ones by what they hold, the oldest forgotten first."""
 
     def __init__(self, remember: int = _REMEMBERED) -> None:
         self._running: dict[Key, T] = {}

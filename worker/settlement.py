@@ -114,12 +114,19 @@ def _answer(who: Identity, job: GenerationJob, delivery: Delivery, report: Repor
     result = _result(who, job, report, outcome)
     candidate = Candidate(job=job, result=result, prompt=report.prompt)
     try:
-        encode(result if job.checks == "off" else candidate)
+        # What is observed is out already, and may go unchecked.
+        encode(candidate if job.checks == "block" else result)
     except InvalidMessage as error:
         failed = outcomes.Failed(reason=error.reason, detail=f"the result {error.detail}")
         return _dead(who, job, delivery, report, failed, error.reason, "deliver")
     answer = to_backend(who, job, result)
-    to_checks = Publication(who.names.jobs, who.names.checks_key, candidate, job.id)
+    to_checks = Publication(
+        who.names.jobs,
+        who.names.checks_key,
+        candidate,
+        job.id,
+        optional=job.checks == "observe",
+    )
     match job.checks:
         case "off":
             return Settlement((answer,), Verb.ACK, outcome, over=True)

@@ -6,15 +6,16 @@ Nowhere else is a delivery settled.
 import asyncio
 import logging
 import time
-from collections import deque
 from typing import Final
+
+import msgspec
 
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.errors import BrokerError, Unroutable
 from ..producer.subscription import Delivery
 from ..schemas import GenerationResult, InvalidMessage, encode
 from ..schemas.codec import tag_of
-from .metrics import SETTLED
+from .metrics import SETTLED, UNCHECKED
 from .publications import (
     Identity,
     Publication,
@@ -41,52 +42,67 @@ class Settler:
         self._who = who
         self._publish_timeout_s = publish_timeout_s
 
-    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> bool:
+    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> Settlement:
         """Publish, then settle every delivery in the list, those that join meanwhile included.
 
-        False when something could not be published in time: then the deliveries went back to the
-        queue. That is the last resort: brokers before 4.3 count it against the job.
+        Gives the settlement as far as it got: what was published is marked as sent. Where not all
+        of it could be in time, the deliveries went back to the queue. That is the last resort:
+        brokers before 4.3 count it against the job.
         """
-        published, verb = await self._publish_somehow(settlement)
+        done, verb = await self._publish_somehow(settlement)
         if verb is Verb.REJECT:
             # An engine that fails for a second should not fail every job it is offered.
             returned = max((delivery.times_returned for delivery in deliveries), default=0)
             await asyncio.sleep(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**returned))
         while deliveries:
             await self._say(deliveries.pop(), verb)
-        return published
+        return done
 
-    async def _publish_somehow(self, settlement: Settlement) -> tuple[bool, Verb]:
-        """Whether it was published, and what to say about the delivery."""
+    async def _publish_somehow(self, settlement: Settlement) -> tuple[Settlement, Verb]:
+        """What became of it, and what to say about the delivery."""
         try:
             try:
-                published = await self._publish_all(settlement.publications)
+                done = await self._publish_all(settlement)
             except InvalidMessage as error:
                 log.warning("the outcome can't be published as it is: %s", error)
-                settlement = reduced(settlement, error)
-                published = await self._publish_all(settlement.publications)
+                done = await self._publish_all(reduced(settlement, error))
         except Exception:
             # A fault of ours, and this job's alone. The delivery limit ends it in the dead letters.
             log.exception("the outcome can't be published")
-            return False, Verb.REJECT
-        return published, settlement.verb if published else Verb.NACK
+            return settlement, Verb.REJECT
+        return done, done.verb if done.sent else Verb.NACK
 
-    async def _publish_all(self, publications: tuple[Publication, ...]) -> bool:
-        waiting = deque(publications)
+    async def _publish_all(self, settlement: Settlement) -> Settlement:
+        sent: list[Publication] = []
+        for publication in settlement.publications:
+            if not publication.sent and not await self._in_time(publication):
+                break
+            sent.append(msgspec.structs.replace(publication, sent=True))
+        rest = settlement.publications[len(sent) :]
+        return msgspec.structs.replace(settlement, publications=(*sent, *rest))
+
+    async def _in_time(self, publication: Publication) -> bool:
+        """Whether it is published, or was given up because it may be."""
         pause_s = _FIRST_PAUSE_S
         give_up = time.monotonic() + self._publish_timeout_s
-        while waiting:
+        while True:
             try:
-                await self._publish(waiting[0])
-                waiting.popleft()
+                await self._publish(publication)
+            except InvalidMessage as error:
+                if not publication.optional:
+                    raise
+                return _dropped(error)
             except BrokerError as error:
-                if time.monotonic() + pause_s >= give_up:
-                    log.warning("the outcome can't be published, the job goes back: %s", error)
-                    return False
-                log.info("the outcome can't be published yet: %s", error)
-                await asyncio.sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-        return True
+                if time.monotonic() + pause_s < give_up:
+                    log.info("the outcome can't be published yet: %s", error)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                    continue
+                if publication.optional:
+                    return _dropped(error)
+                log.warning("the outcome can't be published, the job goes back: %s", error)
+                return False
+            return True
 
     async def _publish(self, publication: Publication) -> None:
         try:
@@ -123,3 +139,9 @@ class Settler:
             # answered from what is remembered of this attempt.
             log.info("%r could not be settled, the broker delivers it again", delivery)
         SETTLED.labels(verb=verb.value if said else "lost").inc()
+
+
+def _dropped(error: Exception) -> bool:
+    log.warning("a text that was to be observed goes unchecked: %s", error)
+    UNCHECKED.inc()
+    return True

@@ -196,7 +196,7 @@ def test_every_verb_is_explained() -> None:
 
 
 def test_what_is_remembered_is_told() -> None:
-    assert f"{registry._REMEMBERED:,} characters" in TEXT  # pyright: ignore[reportPrivateUsage]
+    assert f"{registry._REMEMBERED:,} bytes" in TEXT  # pyright: ignore[reportPrivateUsage]
 
 
 def edges() -> list[tuple[str, str]]:

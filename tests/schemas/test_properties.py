@@ -217,7 +217,7 @@ mutations = st.builds(
     avoid=st.lists(text, max_size=2).map(tuple),
     passes=st.integers(0, 100),
 )
-phrases = st.lists(short, max_size=2).map(tuple)
+phrases = st.lists(short.filter(str.strip), max_size=2).map(tuple)
 rules = st.builds(
     Rules,
     must_include=phrases,

@@ -1,5 +1,7 @@
 """Rules of a job and of its profile, both in force."""
 
+from typing import Any
+
 import pytest
 from sluicegate.schemas import InvalidMessage, Rules
 
@@ -25,3 +27,10 @@ def test_no_rules_change_nothing() -> None:
 def test_rules_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(InvalidMessage, match="min_words"):
         OURS.beside(Rules(max_words=4))
+
+
+@pytest.mark.parametrize("name", ["must_include", "must_not_include", "must_match"])
+def test_a_phrase_of_nothing_but_blanks_is_refused(name: str) -> None:
+    said: dict[str, Any] = {name: ("fine", " \n")}
+    with pytest.raises(InvalidMessage, match="blanks"):
+        Rules(**said)

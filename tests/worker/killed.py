@@ -151,7 +151,7 @@ class _Doomed(Settler):
 
     point: Point = "never"
 
-    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> bool:
+    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> Settlement:
         """Or not even that."""
         if self.point == "consumed" and deliveries:
             die()

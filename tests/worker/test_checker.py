@@ -1,6 +1,7 @@
 """The checker on a real broker and a real scoring model: verdicts, and what follows from them."""
 
 import asyncio
+import sys
 import threading
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
@@ -471,3 +472,66 @@ async def test_what_the_profile_demands_is_told_to_the_next_attempt(
     assert again.rules == Rules()
     assert again.mutation is not None
     assert "Rayleigh" in again.mutation.instruction
+
+
+async def test_a_backlog_of_long_texts_is_looked_at_in_small_batches(
+    desk: Desk, start_checker: StartChecker, scorer: Scorer, tmp_path: Path
+) -> None:
+    off = tmp_path / "off.toml"
+    off.write_text("[base]\ncheck_repetition = false\nperplexity_max = 100.0\n")
+    watched = Watched(Blank(scorer))
+    await offer(desk, *(candidate("word " * 5_000) for _ in range(10)))
+    start_checker(watched, check_wait_s=0.5, checks_file=str(off))
+    for _ in range(10):
+        await desk.result()
+    assert max(watched.batches) == 4, "four of them make 50,000 characters and more"
+
+
+@dataclass
+class Blank:
+    """It has nothing to say, at once."""
+
+    inner: Scorer
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def score(self, requests: Sequence[ScoreRequest], wants: Wants) -> list[TextScores]:
+        del wants
+        return [TextScores(model=self.name, chars=(), logprobs=()) for _ in requests]
+
+    def close(self) -> None:
+        """It is the session's."""
+
+
+async def test_a_checker_leaves_though_a_text_is_still_looked_at(
+    broker_url: str, namespace: str, desk: Desk
+) -> None:
+    """In a process of its own: a thread that hangs must not hold it."""
+    program = (
+        "import sys, time\n"
+        "from sluicegate.worker import checker\n"
+        "from sluicegate.worker.config import Config\n"
+        "class Sleeper:\n"
+        "    name = 'sleeper'\n"
+        "    def score(self, requests, wants):\n"
+        "        time.sleep(600)\n"
+        "    def close(self):\n"
+        "        pass\n"
+        "checker.make_scorer = lambda config: Sleeper()\n"
+        "settings = dict(amqp_url=sys.argv[1], namespace=sys.argv[2], metrics_port=0,\n"
+        "    drain_grace_s=0.2, publish_timeout_s=0.2, check_wait_s=0.0)\n"
+        "sys.exit(checker.run_checker(Config(**settings)))\n"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, broker_url, namespace, stderr=asyncio.subprocess.PIPE
+    )
+    await offer(desk, candidate())
+    await desk.until_depth(desk.names.checks, 0)
+    await asyncio.sleep(0.5)
+    process.terminate()
+    async with asyncio.timeout(WAIT_S):
+        _, log = await process.communicate()
+    assert process.returncode == 0, log.decode()
+    await desk.until_depth(desk.names.checks, 1)

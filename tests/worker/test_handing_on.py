@@ -202,3 +202,38 @@ async def test_what_the_engine_refuses_for_the_retrys_sake_is_done_without(
     result = await desk.result()
     assert (result.ok, result.attempt, result.text) == (True, 2, "hello")
     assert result.lineage.attempts[-1].instruction == ""
+
+
+async def test_a_text_to_be_observed_is_delivered_once_though_no_checker_can_have_it(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    running = start_worker(publish_timeout_s=0.5)
+    channel = await desk.channel()
+    await channel.queue_unbind(desk.names.checks, desk.names.jobs, desk.names.checks_key)
+    await desk.publish(job(checks="observe"))
+    assert (await desk.result()).ok
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+    assert await running.stopped() == 0
+    for queue in (desk.names.results_queue("default"), desk.names.dead):
+        assert await desk.depth(queue) == 0
+    assert await desk.depth(desk.names.jobs_queue("interactive")) == 0
+
+
+async def test_what_was_published_before_the_rest_could_be_is_not_published_again(
+    desk: Desk, start_worker: StartWorker
+) -> None:
+    """The dead letter is out, its result can't be: the job goes back, and only the result comes."""
+    worker = start_worker(publish_timeout_s=0.5)
+    await worker.ready()
+    channel = await desk.channel()
+    await channel.exchange_delete(desk.names.results)
+    await desk.publish(job(profile="nosuch"))
+    assert (await desk.dead()).reason is Reason.UNSUPPORTED
+    await asyncio.sleep(1.5)
+    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
+    await channel.queue_bind(
+        desk.names.results_queue("default"), desk.names.results, routing_key="default"
+    )
+    assert not (await desk.result()).ok
+    await desk.until_depth(desk.names.jobs_queue("interactive"), 0)
+    assert await desk.depth(desk.names.dead) == 0

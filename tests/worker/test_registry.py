@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from sluicegate.schemas import Completed, GenerationResult
+from sluicegate.schemas import ChatMessage, Completed, GenerationJob, GenerationResult
 from sluicegate.worker.attempt import Attempt
 from sluicegate.worker.publications import Publication, Settlement, Verb
 from sluicegate.worker.registry import Registry
@@ -16,7 +16,7 @@ def settlement(text: str) -> Settlement:
 
 
 def test_the_oldest_are_forgotten_first() -> None:
-    registry: Registry[Attempt] = Registry(remember=30_000)
+    registry: Registry[Attempt] = Registry(remember=31_500)
     for number in range(10):
         registry.remember((f"job-{number}", 1), settlement("x" * 8_000))
     kept = [number for number in range(10) if registry.settled((f"job-{number}", 1))]
@@ -41,3 +41,11 @@ def test_remembering_again_counts_once_and_makes_it_the_newest() -> None:
     assert registry.settled(("b", 1)) is None
     assert registry.settled(("a", 1)) is not None
     assert registry.settled(("c", 1)) is not None
+
+
+def test_token_ids_and_messages_weigh_what_they_take() -> None:
+    ids = GenerationJob(prompt_token_ids=tuple(range(10_000)))
+    said = GenerationJob(messages=(ChatMessage(role="user", content="x" * 100_000),))
+    for job, least in ((ids, 300_000), (said, 100_000)):
+        waiting = Settlement((Publication("e", "k", job, "x"),), Verb.ACK, over=True)
+        assert waiting.weight > least
