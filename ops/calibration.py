@@ -1,10 +1,12 @@
 """Thresholds of the checks from labelled texts: where good ones end.
 
-The wanted rate of false positives is that of all thresholds together: of the good texts at most
-this share may be rejected by any. Each threshold lets go of the same number of good texts, the
-largest with which all of them keep to the rate, and of the texts that it can judge none lets go of
-more than the rate either. A threshold stands just beyond the worst good text that it must pass;
-what that says of good texts in general, `intervals.harm_bound` knows.
+The wanted rate of false positives is that of all thresholds together, and of good texts that are
+still to come. A threshold stands just beyond the worst good text that it must pass. Of new texts it
+then rejects those that are like the ones it lets go of, and those that are like the one it stands
+on (`intervals.expected_harm`). Each threshold lets go of the same number of good texts, the largest
+with which what is expected of all of them keeps to the rate, and of the texts that it can judge
+none rejects more than the rate either. Where the texts are too few for that, none is let go, and a
+margin is left beyond the worst one (`calibration_tail`).
 """
 
 import math
@@ -16,6 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..guards.checks.thresholds import CALIBRATED, Calibrated, thresholds
+from .calibration_tail import beyond
+from .intervals import expected_harm
 
 BASE: Final = "base"
 _DIGITS: Final = 4
@@ -39,19 +43,22 @@ class Sample(Struct, frozen=True):
 
 
 class Aim(Struct, frozen=True, kw_only=True):
-    """What is wanted. `rate`: of good texts that are rejected, 0 to 1; `least`: good texts that a
-    profile needs for a threshold of its own; `coherence_share`: of the mean of good text, in place
-    of the rate, for the thresholds that are minima of coherence; `wanted`: what is set."""
+    """What is wanted. `rate`: of good texts that are rejected, 0 to 1; `least`: good texts that it
+    takes to set a threshold, for a profile as for [base]; `coherence_share`: of the mean of good
+    text, in place of the rate, for the thresholds that are minima of coherence; `margin`: whether
+    one is left beyond the worst good text where texts are few; `wanted`: what is set."""
 
     rate: float = 0.001
     least: int = 300
     coherence_share: float | None = None
+    margin: bool = True
     wanted: tuple[Calibrated, ...] = CALIBRATED
 
 
 class Setting(Struct, frozen=True, kw_only=True):
     """A threshold. `source`: the wanted rate, the share of the mean, or "kept": as it was, for the
-    reason `why`. Of `n_good` good texts that its check can judge, it rejects `harmed`."""
+    reason `why`. Of `n_good` good texts that its check can judge, it rejects `harmed`. `edge`: its
+    value without a margin."""
 
     about: Calibrated
     value: float
@@ -59,6 +66,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     source: Source
     n_good: int
     harmed: int
+    edge: float
     why: str = ""
 
     @property
@@ -81,6 +89,11 @@ class Table(Struct, frozen=True, kw_only=True):
     def drawn(self) -> int:
         """How many thresholds stand at the edge of this sample."""
         return sum(each.source == "rate" for each in self.settings)
+
+    @property
+    def expected(self) -> float:
+        """The rate of good texts, 0 to 1, that are rejected on average, margins left out."""
+        return expected_harm(self.harmed, self.n_good, self.drawn)
 
     def own(self) -> dict[str, float]:
         """What the file gets, by key."""
@@ -148,7 +161,7 @@ def _table(name: str, samples: Sequence[Sample], aim: Aim, before: Mapping[str, 
         scores = [each.scores[about.score] for each in goods if about.score in each.scores]
         share = aim.coherence_share if about.check == "coherence" else None
         now = before[about.key]
-        if why := _why_kept(name, scores, aim.least, share):
+        if why := _why_kept(scores, aim.least, share):
             settings[about.key] = _setting(about, now, now, "kept", goods, why)
         elif share is not None:
             value = share * math.fsum(scores) / len(scores)
@@ -160,9 +173,17 @@ def _table(name: str, samples: Sequence[Sample], aim: Aim, before: Mapping[str, 
     # What is kept rejects some whatever the depth; a share of the mean has a rate of its own.
     fixed = [each for each in settings.values() if each.source == "kept"]
     left = [sample for sample in goods if not rejected(fixed, sample)]
-    allowed = _share_of(aim.rate, len(goods)) - (len(goods) - len(left))
-    for about, value in _deepest(drawn, left, allowed, aim.rate):
-        settings[about.key] = _setting(about, value, before[about.key], "rate", goods)
+    allowed = _share_of(aim.rate, len(goods) + 1) - len(drawn) - (len(goods) - len(left))
+    edges = _deepest(drawn, left, allowed, aim.rate)
+    for (about, worst), edge in zip(drawn, edges, strict=True):
+        value = edge
+        if aim.margin:
+            # Its part of the rate, of the texts that it can judge.
+            part = aim.rate * (len(goods) + 1) / (len(worst) + 1) / len(drawn)
+            limit = beyond(worst, min(aim.rate, part), about.score)
+            # Where it lets go of any, the worst is rare enough, and it stays.
+            value = _threshold(about, limit) if limit > worst[0] else edge
+        settings[about.key] = _setting(about, value, before[about.key], "rate", goods, edge=edge)
     final = tuple(settings[about.key] for about in aim.wanted)
     return Table(
         name=name,
@@ -173,11 +194,11 @@ def _table(name: str, samples: Sequence[Sample], aim: Aim, before: Mapping[str, 
     )
 
 
-def _why_kept(name: str, scores: Sequence[float], least: int, share: float | None) -> str:
+def _why_kept(scores: Sequence[float], least: int, share: float | None) -> str:
     """Why the sample can't say where the threshold is; "" where it can."""
     if not scores:
         return "no good text has this score"
-    if name != BASE and len(scores) < least:
+    if len(scores) < least:
         return f"only {len(scores)} good texts have this score"
     if min(scores) == max(scores):
         return f"all good texts have the same score, {scores[0]:g}"
@@ -191,18 +212,20 @@ def _deepest(
     goods: Sequence[Sample],
     allowed: int,
     rate: float,
-) -> list[tuple[Calibrated, float]]:
+) -> list[float]:
     """The thresholds that each let go of the most good texts with which all let go of no more than
     allowed. More let go by each is more let go by all, so halving finds it."""
+    # Each takes the text that it stands on as well.
+    most = [max(0, _share_of(rate, len(worst) + 1) - 1) for _, worst in drawn]
 
-    def at(depth: int) -> list[tuple[Calibrated, float]]:
+    def at(depth: int) -> list[float]:
         return [
-            (about, _threshold(about, worst[min(depth, _share_of(rate, len(worst)))]))
-            for about, worst in drawn
+            _threshold(about, worst[min(depth, deepest)])
+            for (about, worst), deepest in zip(drawn, most, strict=True)
         ]
 
     def fits(depth: int) -> bool:
-        limits = at(depth)
+        limits = [(about, value) for (about, _), value in zip(drawn, at(depth), strict=True)]
         gone = sum(any(rejects(*each, sample) for each in limits) for sample in goods)
         return gone <= allowed
 
@@ -241,6 +264,8 @@ def _setting(
     source: Source,
     goods: Sequence[Sample],
     why: str = "",
+    *,
+    edge: float | None = None,
 ) -> Setting:
     return Setting(
         about=about,
@@ -249,5 +274,6 @@ def _setting(
         source=source,
         n_good=sum(about.score in sample.scores for sample in goods),
         harmed=sum(rejects(about, value, sample) for sample in goods),
+        edge=value if edge is None else edge,
         why=why,
     )

@@ -39,6 +39,8 @@ def report(tables: Sequence[Table], table_of: TableOf, *, width: int, full: bool
     yield from table_of(rows)
     yield ""
     yield "AT MOST: of all good texts like these, with 95% confidence; RECALL: with its interval."
+    if any(each.value != each.edge for table in tables for each in table.settings):
+        yield "+: with a margin beyond the worst good text, which FALSE and AT MOST don't count on."
     yield "Counted are texts that have the score; in the lines `all together`, all texts."
     for table in tables:
         if full or table.name == BASE:
@@ -54,7 +56,9 @@ def warnings(tables: Sequence[Table], aim: Aim) -> Iterator[str]:
         yield from _of_claim(table, aim)
         for each in table.settings:
             where = f"[{table.name}] {each.about.key}"
-            if each.source == "kept" and each.n_good and table.name == BASE:
+            # Of too few texts it is said once.
+            counts = aim.least <= table.n_good and each.n_good
+            if each.source == "kept" and counts and table.name == BASE:
                 yield f"{where} stays at {each.before:g}: {each.why}"
             if each.source == "share" and each.harmed > aim.rate * each.n_good:
                 yield (
@@ -70,20 +74,39 @@ def _of_claim(table: Table, aim: Aim) -> Iterator[str]:
     if not table.drawn:
         if table.name != BASE:
             yield f"[{table.name}] has too few good texts ({table.n_good}) and keeps to [base]"
+        elif table.n_good < aim.least:
+            yield (
+                f"[{BASE}] has too few good texts ({table.n_good}) and stays as it is; it takes "
+                f"{aim.least:,}, or fewer with --least"
+            )
         return
-    bound = harm_bound(table.harmed, table.n_good, table.drawn)
     if table.harmed > aim.rate * table.n_good:
         yield (
             f"[{table.name}] rejects {table.harmed} of {table.n_good} good texts, more than the "
             f"wanted {aim.rate:.4%}: thresholds that the rate does not set reject some as well"
         )
-    if bound > aim.rate:
-        count = f"{table.drawn} thresholds" if table.drawn > 1 else "one threshold"
-        yield (
-            f"[{table.name}]: {table.n_good:,} good texts can't show that at most {aim.rate:.4%} "
-            f"are rejected; they show that at most {bound:.3%} are, with 95% confidence. With "
-            f"{count} it takes {needed(aim.rate, table.drawn):,} good texts without one rejected"
-        )
+    elif table.expected > aim.rate:
+        yield _of_few(table, aim)
+
+
+def _of_few(table: Table, aim: Aim) -> str:
+    # Where what is expected keeps to the rate, the bound keeps to three times the rate, and there
+    # is nothing to say.
+    bound = harm_bound(table.harmed, table.n_good, table.drawn)
+    enough = needed(aim.rate, table.drawn)
+    where = "at the worst of them"
+    who = f"{table.drawn} thresholds {where} reject"
+    if table.drawn == 1:
+        who = f"One threshold {where} rejects"
+    text = (
+        f"[{table.name}]: {table.n_good:,} good texts are too few for {aim.rate:.4%}. {who} "
+        f"about {table.expected:.3%} of new ones, with 95% confidence at "
+        f"most {bound:.3%}"
+    )
+    if any(each.value != each.edge for each in table.settings):
+        text += "; the margin, where NOW has a +, brings that near the rate by an estimate"
+    # What is kept, or is a share of the mean, rejects some of any number.
+    return text if table.n_good >= enough else f"{text}; {enough:,} would do"
 
 
 def _found(table: Table, setting: Setting) -> tuple[int, int]:
@@ -100,6 +123,7 @@ def _row(table: Table, each: Setting) -> tuple[str, ...]:
         each.about.key,
         f"{each.before:.4g}" if each.before else "off",
         (f"{sign} {each.value:.4g}" if each.value else "off")
+        + (" +" if each.value != each.edge else "")
         + ("" if each.source == "rate" else f" ({_SOURCES[each.source]})"),
         f"{each.n_good:,}",
         f"{each.harmed:,}",
@@ -184,6 +208,7 @@ def _table(table: Table) -> dict[str, Any]:
         "n_good": table.n_good,
         "false_positives": table.harmed,
         "false_positive_rate": table.harmed / table.n_good if table.n_good else None,
+        "false_positive_rate_expected": table.expected if table.drawn else None,
         "false_positive_bound": (
             harm_bound(table.harmed, table.n_good, table.drawn) if table.drawn else None
         ),
@@ -200,6 +225,7 @@ def _setting(table: Table, each: Setting) -> dict[str, Any]:
     classes = _classes(with_score, lambda sample: rejects(about, each.value, sample))
     return {
         "value": each.value,
+        "edge": each.edge,
         "before": each.before,
         "bad": about.bad,
         "source": each.source,

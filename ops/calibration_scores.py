@@ -6,7 +6,8 @@ text, added as batches are done. Interrupted, the next run goes on.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -63,11 +64,22 @@ class Memory:
 
 class ScoresFile(Memory):
     """A store in a file of JSON Lines. Raises ScoresFileError where it holds anything else than
-    scores that depend on the same, OSError where it can't be read or written."""
+    scores that depend on the same, and where it can't be read or written."""
 
     def __init__(self, path: Path, head: Head) -> None:
         super().__init__()
         self._path = path
+        with self._told():
+            self._open(head)
+
+    def add(self, rows: Sequence[Scored]) -> None:
+        """Keep some; they are in the file when this returns."""
+        super().add(rows)
+        with self._told(), self._path.open("ab") as file:
+            file.write(msgspec.json.Encoder().encode_lines(rows))
+
+    def _open(self, head: Head) -> None:
+        path = self._path
         first = msgspec.json.encode(head) + b"\n"
         if not path.exists() or not path.stat().st_size:
             path.write_bytes(first)
@@ -85,11 +97,13 @@ class ScoresFile(Memory):
             with path.open("r+b") as file:
                 file.truncate(len(whole))
 
-    def add(self, rows: Sequence[Scored]) -> None:
-        """Keep some; they are in the file when this returns."""
-        super().add(rows)
-        with self._path.open("ab") as file:
-            file.write(msgspec.json.Encoder().encode_lines(rows))
+    @contextmanager
+    def _told(self) -> Generator[None]:
+        """A full disk and the like are an error of the file that was named."""
+        try:
+            yield
+        except OSError as error:
+            raise ScoresFileError(f"{self._path}: {error.strerror or error}") from error
 
     def _check(self, line: bytes, head: Head) -> None:
         try:

@@ -42,7 +42,8 @@ def _of_table(table: Table) -> str:
     bound = harm_bound(table.harmed, table.n_good, table.drawn)
     text = (
         f"{table.n_good:,} good texts, {table.harmed:,} of them rejected by any "
-        f"(at most {percent(bound)} of all such, with 95% confidence)"
+        f"({percent(table.expected)} of all such expected, at most {percent(bound)} with 95% "
+        "confidence)"
     )
     return f"{text}; {len(bad):,} bad, {percent(found / len(bad))} found." if bad else f"{text}."
 
@@ -53,6 +54,8 @@ def _of_setting(setting: Setting, table: Table) -> str:
     if setting.source == "rate":
         bound = harm_bound(setting.harmed, setting.n_good)
         text += f" (at most {percent(bound)})"
+        if setting.value != setting.edge:
+            text += f", with a margin beyond {setting.edge!r}"
     else:
         text += ", by its share of the mean of good text"
     bad = [sample for sample in table.samples if not sample.good and about.score in sample.scores]

@@ -42,6 +42,24 @@ class Rate(click.ParamType[float]):
         return rate
 
 
+class Share(click.ParamType[float]):
+    """A number above 0 and at most 1."""
+
+    name = "share"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The share. NaN is none, which comparing the other way round would let pass."""
+        try:
+            share = float(value)
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1:
+            self.fail(f"{value!r} is no share above 0 and up to 1, such as 0.75", param, ctx)
+        return share
+
+
 class Only(click.ParamType[tuple[Calibrated, ...]]):
     """Checks or thresholds, with commas between them."""
 
@@ -65,6 +83,7 @@ class _Options(Struct, frozen=True, kw_only=True):
     out: Path | None
     force: bool
     rate: float
+    margin: bool
     coherence_share: float | None
     least: int
     only: tuple[Calibrated, ...] | None
@@ -90,20 +109,30 @@ class _Options(Struct, frozen=True, kw_only=True):
     type=Rate(),
     default="0.1%",
     show_default=True,
-    help="Of good texts, how many all thresholds together may reject at most.",
+    help="Of good texts that are still to come, how many all thresholds together may reject. At "
+    "the worst of N good texts T thresholds reject about T/N: ten reject 3.3% with 300, 1% with "
+    "1,000, 0.33% with 3,000, and 0.1% with 10,000. Where N is too small, a margin is left beyond "
+    "the worst.",
+)
+@click.option(
+    "--margin/--no-margin",
+    default=True,
+    show_default=True,
+    help="Whether a margin is left beyond the worst good text where they are too few for the rate.",
 )
 @click.option(
     "--coherence-share",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=Share(),
     help="Set coherence_min to this share of the mean of good text, such as 0.75, in place of the "
     "rate.",
 )
 @click.option(
     "--least",
-    type=click.IntRange(min=2),
+    type=click.IntRange(min=1),
     default=300,
     show_default=True,
-    help="Good texts that a profile needs for thresholds of its own; else it has those of [base].",
+    help="Good texts that it takes to set a threshold. A profile with fewer has those of [base], "
+    "[base] with fewer those of the installation.",
 )
 @click.option("--only", type=Only(), help="Checks, or thresholds, to set: perplexity,relevance_min")
 @click.option(
@@ -155,6 +184,7 @@ def command(config: Config, files: Sequence[BinaryIO], **said: Any) -> None:
         _refuse("no line is a good text, and it is these that thresholds are set by")
     aim = Aim(
         rate=options.rate,
+        margin=options.margin,
         least=options.least,
         coherence_share=options.coherence_share,
         wanted=options.only or CALIBRATED,

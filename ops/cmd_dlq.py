@@ -1,34 +1,33 @@
 """`sluice dlq`: see why jobs died, send them back, or clear them away."""
 
 import asyncio
-import contextlib
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import click
 import msgspec
 
 from ..worker.config import Config
 from . import console
-from .dlq_advice import advice
 from .dlq_export import labelled, whole
-from .dlq_filter import Filter, NoSuchLetter, Wanted, utc_now
+from .dlq_filter import Filter, Wanted, utc_now
 from .dlq_letter import Letter
 from .dlq_options import colour_wanted, each_letter, filter_options, terminal_width
+from .dlq_output import Telling, opened
 from .dlq_story import TEXT_SHOWN, story
 from .dlq_tables import Newest, Tally, as_data, counted, listed
 from .dlq_take_commands import purge, requeue
+from .dlq_text import escaped
 from .settings import ByTopic, option_flags
-from .submit_target import Target
 
 _BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s")
 # Of letters that an id cut short may mean: with more, the id is not enough anyway.
 _MOST_MEANT: Final = 16
 
 
-@click.group(name="dlq")
+@click.group(name="dlq", cls=Telling)
 def command() -> None:
     """See why jobs died; send them back, or clear them away.
 
@@ -47,7 +46,7 @@ def command() -> None:
       sluice dlq purge --older-than 30d
 
     An ID is that of a letter or of its job; its first characters do, six at least, where they are
-    nobody else's.
+    nobody else's. A letter that was written twice is one letter, with copies.
     """
 
 
@@ -85,12 +84,14 @@ def list_(config: Config, wanted: Filter, limit: int, as_json: bool) -> None:
     heads = newest.heads()
     if as_json:
         for head in heads:
-            click.echo(msgspec.json.encode(as_data(head)))
+            data = {**as_data(head), "copies": newest.copies(head)}
+            click.echo(escaped(msgspec.json.encode(data)))
     elif heads:
-        for line in listed(heads, now):
+        for line in listed(heads, now, width=terminal_width(), copies=newest.copies):
             click.echo(line)
     fitting = "" if wanted.is_empty else f" that fit, of {total} in all"
-    click.echo(f"{len(heads)} of {newest.seen} dead letters shown{fitting}", err=True)
+    copies = f", and {newest.more} more copies of them" if newest.more else ""
+    click.echo(f"{len(heads)} of {newest.seen} dead letters{copies} shown{fitting}", err=True)
 
 
 @command.command(name="stats", cls=ByTopic)
@@ -113,7 +114,8 @@ def stats(config: Config, wanted: Filter, as_json: bool) -> None:
 
     asyncio.run(each_letter(config, visit))
     if as_json:
-        console.print_json(tally.counts())
+        data = msgspec.json.format(msgspec.json.encode(tally.counts()), indent=2)
+        click.echo(escaped(data))
         return
     for line in counted(tally.counts(), now):
         click.echo(line)
@@ -148,9 +150,8 @@ def show_letter(
     """What `show` prints, line by line. Raises NoSuchLetter; errors as `each_letter`."""
     letter = _the_one(config, letter_id)
     if as_json:
-        help_text = advice(letter.head.reason, letter.head.flaw)
-        data = msgspec.json.encode({**whole(letter), "advice": help_text})
-        yield msgspec.json.format(data, indent=2).decode()
+        data = msgspec.json.encode({**whole(letter), "advice": letter.advice})
+        yield escaped(msgspec.json.format(data, indent=2)).decode()
         return
     yield from story(
         letter,
@@ -185,16 +186,18 @@ def export(config: Config, wanted: Filter, out: Path | None, raw: bool) -> None:
       sluice dlq export --raw --reason malformed_json | jq .message.detail
     """
     now, letters, lines = utc_now(), 0, 0
-    with _opened(out) as file:
+    told: set[str] = set()
+    with opened(out) as file:
 
         def visit(letter: Letter) -> None:
             nonlocal letters, lines
-            if not wanted.fits(letter, now):
+            if not wanted.fits(letter, now) or (not raw and letter.head.key in told):
                 return
             letters += 1
             for line in [whole(letter)] if raw else labelled(letter):
-                file.write(msgspec.json.encode(line) + b"\n")
+                file.write(escaped(msgspec.json.encode(line)) + b"\n")
                 lines += 1
+                told.add(letter.head.key)  # a copy has the same texts
 
         asyncio.run(each_letter(config, visit))
     click.echo(f"{lines} lines, of {letters} dead letters", err=True)
@@ -242,7 +245,7 @@ def replay(config: Config, letter_id: str, attempt: int | None, as_json: bool) -
 
     def shown(replayed: Replayed) -> None:
         if as_json:
-            click.echo(msgspec.json.encode(replayed))
+            click.echo(escaped(msgspec.json.encode(replayed)))
             return
         for line in lines(replayed):
             click.echo(line)
@@ -256,30 +259,26 @@ def replay(config: Config, letter_id: str, attempt: int | None, as_json: bool) -
 
 
 def _the_one(config: Config, letter_id: str) -> Letter:
-    """The letter with this id. Raises NoSuchLetter."""
+    """The letter with this id, of copies the best by its rank. Raises NoSuchLetter."""
     wanted = Wanted([letter_id])
-    meant: dict[str, Letter] = {}
+    # Those with the whole id of a letter, of a job, and with a part of one: never one for another.
+    meant: tuple[dict[str, Letter], ...] = ({}, {}, {})
 
-    def visit(letter: Letter) -> bool:
-        if wanted.feed(letter.head) and len(meant) < _MOST_MEANT:
-            meant[letter.head.key] = letter
-        return wanted.is_exact(letter.head)
+    def visit(letter: Letter) -> None:
+        head = letter.head
+        if not wanted.feed(head):
+            return
+        shelf = meant[0 if head.id == letter_id else 1 if head.job_id == letter_id else 2]
+        known = shelf.get(head.key)
+        if known is None and len(shelf) >= _MOST_MEANT:
+            return
+        if known is None or letter.rank > known.rank:
+            shelf[head.key] = letter
 
     asyncio.run(each_letter(config, visit))
+    # Raises where it means several; where it means one, no shelf was too short for that.
     (key,) = wanted.meant()
-    if key not in meant:
-        raise NoSuchLetter(f"{letter_id!r} is too short: it may mean many letters")
-    return meant[key]
-
-
-@contextlib.contextmanager
-def _opened(out: Path | None) -> Generator[BinaryIO]:
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    with Target.of(out).replaced() as file:
-        yield file
+    return next(shelf[key] for shelf in meant if key in shelf)
 
 
 command.add_command(requeue)

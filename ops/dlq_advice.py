@@ -32,7 +32,8 @@ ADVICE: Final[dict[str, str]] = {
     Reason.PROMPT_TOO_LONG: "The prompt with max_tokens does not fit the model's context: shorten "
     "it, lower max_tokens, or serve the job with a larger max_model_len.",
     Reason.UNSUPPORTED: "This engine can't do what the job asks: another profile (--profile), "
-    "other parameters (--set), or workers that can.",
+    "other parameters (--set), or workers that can. A gate that is wrong: --set gates.NAME=VALUE, "
+    "or null, which takes it away.",
     Reason.DEADLINE_PASSED: "It waited or ran too long. If the answer is still wanted: requeue "
     "--no-deadline, or --deadline-in 10m. If many died so: more workers, or a longer deadline.",
     Reason.CANCELLED: "Its publisher, or an operator, called it off. Nothing to mend; purge it, or "
@@ -115,6 +116,17 @@ ADVICE: Final[dict[str, str]] = {
     "sampling.structured_output with a regex.",
     Flaw.OWN_RULE: "A rule of the installation's own said no; its sentence is above.",
 }
+
+# Of a message of ours that can't be read here, whatever the reason.
+OLDER_HERE: Final = (
+    "It was written by a newer version than this `sluice`. Upgrade this side, and look again. Keep "
+    "it until then: `sluice dlq export --raw` writes it down as it is."
+)
+INVALID_HERE: Final = (
+    "It is one of our messages, and breaks a rule of this version, which is named above; the "
+    "version that took it may have been another. It can't be sent back as it is: export it with "
+    "--raw, mend it and publish it again, or look at it with the version that wrote it."
+)
 
 
 def advice(reason: str, flaw: str | None) -> str:

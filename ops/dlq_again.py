@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeVar, cast
 import msgspec
 from msgspec import Struct
 
+from ..guards.profiles import BadProfile, profile, profile_names
 from ..schemas import (
     Candidate,
     DeadLetter,
@@ -26,6 +27,8 @@ from ..schemas import (
     encode,
 )
 from ..schemas.codec import tag_of
+from ..schemas.limits import MAX_OUTPUT_TOKENS
+from .dlq_deaths import local
 from .dlq_letter import Letter
 
 # The shortest wait in the retry exchange: the broker carries what waits there on to where its
@@ -103,10 +106,41 @@ def parse_sets(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
             hint = f"; did you mean {table}.{near[0]}?" if near else ""
             raise InvalidMessage(Reason.INVALID_FIELD, key, f"there is no such field{hint}")
         sets.setdefault(table, {})[name] = _value(text)
-    # Say now what is wrong with a value by itself.
-    merged(Sampling(), sets.get("sampling", {}), "sampling")
+    # Say now what no job can have. The rest is told of each, when it is put into the job.
+    merged(Sampling(max_tokens=MAX_OUTPUT_TOKENS), sets.get("sampling", {}), "sampling")
     merged(Rules(), sets.get("rules", {}), "rules")
+    _require_gates(profile_names()[0], without_null(sets.get("gates", {})))
     return sets
+
+
+def without_null(values: dict[str, Any]) -> dict[str, Any]:
+    """The values but for those that are null."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _require_gates(name: str, gates: dict[str, Any]) -> None:
+    """Raises InvalidMessage for a profile or thresholds that a worker would not take."""
+    try:
+        profile(name, gates)
+    except BadProfile as error:
+        raise InvalidMessage(Reason.INVALID_FIELD, "gates", str(error)) from error
+
+
+def twin(letter: Letter, changes: Changes) -> str:
+    """Letters for which this is the same would send the same attempt of the same job: only one of
+    them may be sent. Copies of a letter are twins, too."""
+    match letter.message:
+        case DeadLetter(result=GenerationResult()) | None:
+            return letter.head.key
+        case Candidate(job=job) if not changes.asks_anew:
+            return f"candidate {job.attempt} {job.id}"
+        case _:
+            job = letter.job
+            return f"job {_next_attempt(letter, job)} {job.id}" if job else letter.head.key
+
+
+def _next_attempt(letter: Letter, job: GenerationJob) -> int:
+    return max([job.attempt, *(each.attempt for each in letter.lineage.attempts)]) + 1
 
 
 def again(letter: Letter, names: Names, changes: Changes, now: datetime) -> Sending | Refusal:
@@ -119,7 +153,7 @@ def again(letter: Letter, names: Names, changes: Changes, now: datetime) -> Send
             case Candidate() if not changes.asks_anew:
                 return _candidate(letter, message, names, changes, now)
             case None:
-                return Refusal(f"its body can't be read ({letter.trouble})")
+                return Refusal(f"it can't be read: {letter.head.sentence}")
             case _:
                 job = letter.job
                 if job is None:
@@ -136,12 +170,17 @@ def _job(
     if (late := _late(deadline, now)) is not None:
         return late
     lineage = letter.lineage
-    attempt = max([job.attempt, *(each.attempt for each in lineage.attempts)]) + 1
+    attempt = _next_attempt(letter, job)
+    gates = without_null({**job.gates, **changes.sets.get("gates", {})})
+    try:
+        _require_gates(changes.profile or job.profile, gates)
+    except InvalidMessage as error:
+        return Refusal(f"{error}: --profile gives it another, --set gates.NAME=null takes one away")
     sent = msgspec.structs.replace(
         job,
         sampling=merged(job.sampling, changes.sets.get("sampling", {}), "sampling"),
         rules=merged(job.rules, changes.sets.get("rules", {}), "rules"),
-        gates={**job.gates, **changes.sets.get("gates", {})},
+        gates=gates,
         profile=changes.profile or job.profile,
         lane=changes.lane or job.lane,
         checks=changes.checks or job.checks,
@@ -209,19 +248,19 @@ def _late(deadline: datetime | None, now: datetime) -> Refusal | None:
     if deadline is None or deadline > now:
         return None
     return Refusal(
-        f"its deadline passed at {deadline.astimezone():%Y-%m-%d %H:%M:%S}: say --no-deadline, or "
+        f"its deadline passed at {local(deadline, '%Y-%m-%d %H:%M:%S')}: say --no-deadline, or "
         "--deadline-in 10m"
     )
 
 
 def merged(part: Part, values: dict[str, Any], table: str) -> Part:
-    """The part with these values in it; null is the default. Raises InvalidMessage."""
+    """The part with these values in it, as JSON has them: keys are text. null is the default.
+    Raises InvalidMessage."""
     if not values:
         return part
-    whole = cast("dict[str, Any]", msgspec.to_builtins(part)) | values
-    given = {name: value for name, value in whole.items() if value is not None}
+    whole = cast("dict[str, Any]", msgspec.to_builtins(part, str_keys=True)) | values
     try:
-        return msgspec.convert(given, type(part))
+        return msgspec.convert(without_null(whole), type(part), str_keys=True)
     except msgspec.ValidationError as error:
         cause = error.__cause__
         detail = str(cause) if isinstance(cause, InvalidMessage) else str(error)

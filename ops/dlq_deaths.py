@@ -50,6 +50,15 @@ def _words(value: object) -> str:
     return tame(value, 255) if isinstance(value, str) else ""
 
 
+def local(at: datetime, form: str) -> str:
+    """A time in the zone of whoever looks; in its own at the ends of the calendar, where there is
+    no other zone to be had."""
+    try:
+        return f"{at.astimezone():{form}}"
+    except (OverflowError, ValueError, OSError):
+        return f"{at:{form}%z}"
+
+
 def aware(at: datetime | None) -> datetime | None:
     """AMQP's timestamps come without an offset, and are UTC."""
     return at.replace(tzinfo=UTC) if at is not None and at.tzinfo is None else at

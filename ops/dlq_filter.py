@@ -16,6 +16,8 @@ from .dlq_letter import Head, Letter
 # Ids made in the same hours begin alike: fewer characters would hardly ever tell them apart.
 LEAST_PREFIX: Final = 6
 _LISTED: Final = 10
+# Beyond this a time from now on would leave the calendar.
+_LONGEST_DAYS: Final = 36_500
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -131,7 +133,10 @@ class Duration(click.ParamType[float]):
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhdw]?)", str(value))
         if found is None:
             self.fail(f"{value!r} is no duration: say 90s, 30m, 2h, 3d or 1w.", param, ctx)
-        return float(found[1]) * _UNITS[found[2] or "s"]
+        seconds = float(found[1]) * _UNITS[found[2] or "s"]
+        if seconds > _LONGEST_DAYS * _UNITS["d"]:
+            self.fail(f"{value!r} is too long: at most {_LONGEST_DAYS}d.", param, ctx)
+        return seconds
 
 
 class KeyValue(click.ParamType[tuple[str, str]]):
@@ -168,17 +173,13 @@ def utc_now() -> datetime:
 
 
 class Wanted:
-    """Ids of letters or jobs, perhaps cut short, and the heads that they may mean.
+    """Ids of letters or jobs, whole or cut short, and the heads that they may mean.
 
-    Feed it every head, then ask for what they mean. Keeps the heads that match alone.
+    Feed it every head, then ask for what they mean. Keeps the heads that match alone, and of copies
+    the newest. A whole id always wins, and may be as short as it likes.
     """
 
     def __init__(self, ids: Sequence[str]) -> None:
-        for each in ids:
-            if len(each) < LEAST_PREFIX:
-                raise NoSuchLetter(
-                    f"{each!r} is too short for an id: at least {LEAST_PREFIX} of its characters"
-                )
         self._ids = tuple(dict.fromkeys(ids))
         self._matches: dict[str, dict[str, Head]] = {each: {} for each in self._ids}
 
@@ -186,14 +187,19 @@ class Wanted:
         """Whether the letter may be meant."""
         hit = False
         for each in self._ids:
-            if head.id.startswith(each) or (head.job_id or "").startswith(each):
-                self._matches[each].setdefault(head.key, head)
+            if each in (head.id, head.job_id) or (
+                len(each) >= LEAST_PREFIX
+                and (head.id.startswith(each) or (head.job_id or "").startswith(each))
+            ):
+                known = self._matches[each].get(head.key)
+                if known is None or head.age_key > known.age_key:
+                    self._matches[each][head.key] = head
                 hit = True
         return hit
 
-    def is_exact(self, head: Head) -> bool:
-        """Whether the one id asked for is this letter's whole id: nothing else can be meant."""
-        return self._ids == (head.id,)
+    def is_whole(self, head: Head) -> bool:
+        """Whether what was asked for is the whole id of this letter, or of its job."""
+        return head.id in self._ids or head.job_id in self._ids
 
     def meant(self) -> list[str]:
         """The keys of the letters meant, one for each that was asked for.
@@ -204,6 +210,11 @@ class Wanted:
 
     def _one(self, asked: str) -> str:
         matches = self._matches[asked].values()
+        if not matches and len(asked) < LEAST_PREFIX:
+            raise NoSuchLetter(
+                f"{asked!r} is no whole id, and too short for a part of one: at least "
+                f"{LEAST_PREFIX} of its characters"
+            )
         if not matches:
             raise NoSuchLetter(f"no dead letter, and no job in one, has an id like {asked!r}")
         found = (

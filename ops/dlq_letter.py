@@ -21,8 +21,9 @@ from ..schemas import (
 from ..schemas.codec import tag_of
 from ..schemas.errors import tame
 from ..schemas.limits import MAX_ID_CHARS
-from .dlq_advice import UNDECODABLE, UNKNOWN, broker_sentence
+from .dlq_advice import INVALID_HERE, OLDER_HERE, UNDECODABLE, UNKNOWN, advice, broker_sentence
 from .dlq_deaths import Death, aware, deaths_of
+from .dlq_loose import Loose, loose
 
 Kind = Literal["letter", "job", "candidate", "raw"]
 _KEPT_HERE: Final[tuple[type[DeadLetter | GenerationJob | Candidate], ...]] = (
@@ -46,8 +47,10 @@ class Properties(Struct, frozen=True, kw_only=True):
 
 class Head(Struct, frozen=True, kw_only=True):
     """A letter in scalars, small enough to keep of every one. `key` is the same for copies of it
-    alone; `gate` is the gate or check that found `flaw`; `at` is None where nobody wrote the time
-    down; `attempts` counts those on record; `position` counts from the oldest end of the queue."""
+    alone: a service that is killed before it acknowledges writes its letter again, with the same id
+    and another time in it. `gate` is the gate or check that found `flaw`; `at` is None where nobody
+    wrote the time down; `attempts` counts those on record; `position` counts from the oldest end of
+    the queue."""
 
     id: str
     key: str
@@ -92,6 +95,19 @@ class Letter(Struct, frozen=True, kw_only=True):
                 return job
             case None:
                 return None
+
+    @property
+    def rank(self) -> tuple[bool, float, int]:
+        """Of copies, or letters of one attempt, the largest is the one to show and to send: the
+        newest of those that have something to send."""
+        return (self.job is not None or self.result is not None, *self.head.age_key)
+
+    @property
+    def advice(self) -> str:
+        """What would help."""
+        if self.message is None and (about := loose(self.body)).is_ours:
+            return OLDER_HERE if about.is_newer else INVALID_HERE
+        return advice(self.head.reason, self.head.flaw)
 
     @property
     def result(self) -> GenerationResult | None:
@@ -178,29 +194,16 @@ def _decoded(
     body: bytes,
 ) -> tuple[DeadLetter | GenerationJob | Candidate | None, str]:
     # Of anything else the decoder of jobs says best what is wrong with it.
-    kind = _BY_TAG.get(_tag(body).type, GenerationJob)
+    kind = _BY_TAG.get(loose(body).type, GenerationJob)
     try:
         return decode(body, kind), ""
     except InvalidMessage as error:
         return None, str(error)
 
 
-class _Tag(Struct):
-    type: str = ""
-    job_id: str | None = None
-
-
-def _tag(body: bytes) -> _Tag:
-    try:
-        return msgspec.json.decode(body, type=_Tag)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
-        return _Tag()
-
-
-def _job_id(body: bytes) -> str | None:
+def _job_id(body: bytes, about: Loose) -> str | None:
     """The job of a body that can't be read. A letter has an id of its own besides."""
-    tag = _tag(body)
-    job_id = tag.job_id if tag.type == tag_of(DeadLetter) else peek(body)[0]
+    job_id = about.job_id if about.type == tag_of(DeadLetter) else peek(body)[0]
     return tame(job_id, MAX_ID_CHARS) if job_id else None
 
 
@@ -212,27 +215,32 @@ def _head(
     trouble: str,
     position: int,
 ) -> Head:
-    job_id: str | None
+    queue = deaths[0].queue if deaths else ""
+    at = deaths[0].at if deaths and deaths[0].at else properties.timestamp
+    letter_id = content_id(properties.message_id.encode(errors="replace"), body)
+    reason = deaths[0].reason if deaths else UNKNOWN
     match message:
         case DeadLetter():
-            job_id, at, letter_id = message.job_id, message.at, message.id
-            reason, sentence, kind = message.reason.value, message.detail, "letter"
-        case _:
-            letter_id = content_id(properties.message_id.encode(errors="replace"), body)
-            reason = deaths[0].reason if deaths else UNDECODABLE if message is None else UNKNOWN
-            queue = deaths[0].queue if deaths else ""
-            at = deaths[0].at if deaths and deaths[0].at else properties.timestamp
+            kind, job_id, letter_id = "letter", message.job_id, message.id
+            reason, at, sentence = message.reason.value, message.at, message.detail
+        case Candidate():
+            kind, job_id, sentence = "candidate", message.job.id, broker_sentence(reason, queue)
+        case GenerationJob():
+            kind, job_id, sentence = "job", message.id, broker_sentence(reason, queue)
+        case None:
+            about = loose(body)
+            kind, job_id = "raw", _job_id(body, about)
+            if not deaths and not about.is_ours:
+                reason = UNDECODABLE
             sentence = broker_sentence(reason, queue)
-            if message is None:
-                job_id, kind = _job_id(body), "raw"
-                sentence = f"{sentence}. It can't be read: {trouble}"
-            elif isinstance(message, Candidate):
-                job_id, kind = message.job.id, "candidate"
-            else:
-                job_id, kind = message.id, "job"
+            if about.type == tag_of(DeadLetter):  # its own words, as far as they go
+                letter_id, at = about.id or letter_id, about.at or at
+                reason, sentence = about.reason or reason, about.detail or sentence
+            sentence = f"{sentence}. {about.unread}: {trouble}"
     return Head(
         id=letter_id,
-        key=content_id(letter_id.encode(), body),
+        # Nobody can tell whether what can't be read is the same: there it is by the whole body.
+        key=content_id(letter_id.encode(), body if message is None else (job_id or "").encode()),
         kind=kind,
         job_id=job_id,
         reason=reason,

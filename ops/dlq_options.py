@@ -1,5 +1,6 @@
 """The flags that pick dead letters, and the passes over the queue that the commands share."""
 
+import difflib
 import functools
 import os
 import shutil
@@ -11,13 +12,18 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from ..schemas import Reason
 from ..schemas.topology import LANES
 from ..worker.config import Config
+from . import console
+from .dlq_advice import BROKER_REASONS, UNDECODABLE, UNKNOWN
 from .dlq_filter import Duration, Filter, KeyValue
 from .dlq_letter import Letter
+from .dlq_text import one_line
 
 R = TypeVar("R")
 _WIDEST: Final = 120
+_REASONS: Final = (*map(str, Reason), *BROKER_REASONS, UNDECODABLE, UNKNOWN)
 _EVERY_S: Final = 0.5
 # Where nobody watches a line that changes: in a log, say.
 _EVERY_LOGGED_S: Final = 5.0
@@ -30,6 +36,8 @@ def filter_options(*, changes: bool = False) -> Callable[[Callable[..., R]], Cal
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         @functools.wraps(function)
         def filtered(**values: Any) -> R:
+            for said in values["reason"]:
+                _hint(said)
             wanted = Filter(
                 reasons=values.pop("reason"),
                 gates=(*values.pop("gate"), *values.pop("check")),
@@ -50,6 +58,15 @@ def filter_options(*, changes: bool = False) -> Callable[[Callable[..., R]], Cal
         return decorated
 
     return decorate
+
+
+def _hint(said: str) -> None:
+    """Say what was probably meant. A newer side may have codes that this one does not know."""
+    if said in _REASONS or any(char in said for char in "*?["):
+        return
+    near = difflib.get_close_matches(said, _REASONS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    console.warning(f"{one_line(said, 64)!r} is no reason that is known here{meant}")
 
 
 def _several(metavar: str, text: str, *flags: str) -> Any:

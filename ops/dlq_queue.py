@@ -246,7 +246,9 @@ async def _alone(connection: AbstractRobustConnection, names: Names) -> int:
 
 
 @contextlib.contextmanager
-def told(connection: AbstractRobustConnection, what: str = "") -> Generator[None]:
+def told(
+    connection: AbstractRobustConnection, what: str = "", *, kind: str = "queue"
+) -> Generator[None]:
     """What a broker's refusal, or its loss, means. A lock that is held is left to the caller."""
     try:
         with lost_not_cancelled():
@@ -254,7 +256,7 @@ def told(connection: AbstractRobustConnection, what: str = "") -> Generator[None
     except ChannelLockedResource:
         raise
     except ChannelNotFoundEntity as error:
-        raise TopologyMissing([f"queue {what!r}"] if what else [str(error)]) from error
+        raise TopologyMissing([f"{kind} {what!r}"] if what else [str(error)]) from error
     except ChannelAccessRefused as error:
         raise AccessRefused(
             f"this user may not do that with {what or 'the queue'}: {error}"

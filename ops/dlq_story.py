@@ -19,7 +19,7 @@ from ..schemas import (
     TripRecord,
 )
 from .console import table
-from .dlq_advice import advice
+from .dlq_deaths import local
 from .dlq_filter import age
 from .dlq_letter import Letter, bad_spans
 from .dlq_text import excerpt, marked, one_line
@@ -56,9 +56,8 @@ def story(
         yield from marked(text + (" …" if more else ""), (), colour=colour, indent="  ")
     yield ""
     yield _title("what would help", width, colour)
-    help_text = advice(letter.head.reason, letter.head.flaw)
     yield from textwrap.wrap(
-        help_text, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        letter.advice, width, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
 
 
@@ -68,7 +67,7 @@ def _title(text: str, width: int, colour: bool) -> str:
 
 
 def _time(at: datetime | None) -> str:
-    return f"{at.astimezone():%Y-%m-%d %H:%M:%S}" if at is not None else "?"
+    return local(at, "%Y-%m-%d %H:%M:%S") if at is not None else "?"
 
 
 def _what(letter: Letter, now: datetime) -> Iterator[tuple[str, str]]:
@@ -117,7 +116,7 @@ def _job(job: GenerationJob, now: datetime) -> Iterator[tuple[str, str]]:
     else:
         yield "prompt", f"{len(job.prompt_token_ids or ())} token ids"
     yield "asked", f"profile {job.profile}, lane {job.lane}, checks {job.checks}"
-    first = "" if job.first_attempt == 1 else f", sent back to begin with {job.first_attempt}"
+    first = "" if job.first_attempt == 1 else f" since it was sent back at {job.first_attempt}"
     yield "attempts", f"number {job.attempt}, {job.max_attempts} allowed{first}"
     yield "sampling", _changed(job.sampling, Sampling()) or "as usual"
     if rules := _changed(job.rules, Rules()):

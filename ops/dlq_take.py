@@ -2,38 +2,42 @@
 
 What is sent back and the acknowledgement of its letter are one AMQP transaction for each letter: a
 program that is killed has done both or neither (killed at random moments on 3.10.8, in quorum
-queues, nothing was lost or doubled). It is no promise for a broker that dies in that moment itself
-(https://www.rabbitmq.com/docs/semantics). Nor does a transaction tell when the queue that a message
-goes to is full: on 3.10.8 the message is dropped without a word. So jobs go through the shortest
-queue of the retry exchange, which the broker empties itself, and its room is looked at on the way.
-A full jobs queue makes them wait there (the broker tries again every three minutes) and loses none.
+queues, nothing was lost or doubled). It is no promise against the death of the broker, in which the
+halves of a transaction over two queues may part (https://www.rabbitmq.com/docs/semantics): what was
+sent in the last moments before it may be lost, or be there twice. Nor does a transaction tell when
+the queue that a message goes to is full: on 3.10.8 the message is dropped without a word. So jobs
+go through the shortest queue of the retry exchange, which the broker empties itself, and its room
+is looked at on the way. A full jobs queue makes them wait there (the broker tries again every three
+minutes) and loses none.
 
 A result goes to its reader directly, confirmed before its letter is acknowledged: should that be
 cut in two, its reader drops the second copy, having had `(job_id, attempt)`.
 """
 
 import asyncio
+import contextlib
 import itertools
 import tempfile
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
-from typing import IO, Any, Final, cast
+from typing import Any, Final, cast
 
 import aiormq
-from msgspec import Struct, structs
+from msgspec import Struct
 from pamqp.commands import Basic
 
 from ..producer.confirms import APP_ID, PERSISTENT, ConfirmedPublisher
 from ..producer.connection import close_channel, open_channel
-from ..producer.errors import QueueFull, TopologyMissing, Unroutable
+from ..producer.errors import AccessRefused, QueueFull, TopologyMissing, Unroutable
 from ..schemas.codec import CONTENT_TYPE
 from ..schemas.topology import MAX_QUEUE_LENGTH
 from ..worker.config import Config
-from .dlq_again import RUNG, Changes, Refusal, Sending, again
+from .dlq_again import RUNG, RUNG_HEADER, Changes, Refusal, Sending, again
 from .dlq_filter import utc_now
-from .dlq_letter import Head, Letter, Properties, read_letter
-from .dlq_queue import STEP_S, Dead, Look, looking, told
+from .dlq_letter import Head, Letter
+from .dlq_queue import STEP_S, Look, looking, told
+from .dlq_spool import Spool
 
 # Letters sent between two looks at the room there is, or cleared away in one step.
 _STRIDE: Final = 100
@@ -47,12 +51,14 @@ Progress = Callable[[int], None]
 
 class Taken(Struct, frozen=True):
     """What was done: letters taken; those that could not be, and why; chosen ones that are left: no
-    longer there, or not come to where it was `stopped`."""
+    longer there, or not come to where it was `stopped`; and letters that were taken with a newer
+    one of the same attempt of their job, which alone was sent."""
 
     done: int
     refused: tuple[tuple[Head, str], ...] = ()
     left: int = 0
     stopped: bool = False
+    besides: int = 0
 
 
 async def send_back(
@@ -63,20 +69,21 @@ async def send_back(
     stop: asyncio.Event,
     progress: Progress,
 ) -> Taken:
-    """Send the letters with these keys back, each once, however many copies of it there are.
+    """Send the letters with these keys back, each once, however many copies of it there are. Of
+    several letters of one attempt of a job the best by `Letter.rank` is sent, and all are taken.
 
     `stop` ends it between two letters. Raises BrokerUnreachable, TopologyMissing, QueueFull and
     the errors of `looking`; what was sent back until then stays so, and the rest stays a letter.
     """
-    done = 0
+    done = besides = kept = 0
     refused: list[tuple[Head, str]] = []
     with tempfile.TemporaryFile() as file:
-        spool = _Spool(file)
+        spool = Spool(file, changes)
         async with looking(config) as look:
             way = _Way(look, config.publish_timeout_s)
             await way.open()
             await spool.fill(look, keys, stop)
-            for chosen in spool.chosen.values():
+            for chosen in spool.chosen():
                 if stop.is_set():
                     break
                 letter = spool.letter(chosen)
@@ -87,13 +94,16 @@ async def send_back(
                     sending = await way.send(sending, letter, chosen.tags)
                 if isinstance(sending, Refusal):
                     refused.append((letter.head, sending.why))
+                    kept += len(chosen.keys)
                 else:
                     done += 1
+                    besides += len(chosen.keys) - 1
                     progress(done)
                     if done % _UNSEEN == 0:
                         await look.settled()
             await look.settled()
-    return Taken(done, tuple(refused), len(keys) - done - len(refused), stop.is_set())
+    gone = len(keys) - done - besides - kept
+    return Taken(done, tuple(refused), gone, stop.is_set(), besides)
 
 
 async def clear_away(
@@ -135,54 +145,6 @@ async def _commit(look: Look, tags: Iterable[int]) -> None:
         await look.channel.tx_commit(timeout=STEP_S)
 
 
-class _Chosen(Struct, frozen=True):
-    """Where a chosen letter's body lies in the spool, and the tags of all its copies: a publish
-    whose confirmation was lost is made again."""
-
-    offset: int
-    length: int
-    properties: Properties
-    position: int
-    tags: tuple[int, ...]
-
-
-class _Spool:
-    """The chosen letters of a look, their bodies in a file that nobody else sees: they come faster
-    than they can be dealt with, and there may be more than memory holds."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-        self.chosen: dict[str, _Chosen] = {}
-
-    async def fill(self, look: Look, keys: Collection[str], stop: asyncio.Event) -> None:
-        """Read the queue to its end, or until `stop`."""
-        async with aclosing(look.letters()) as letters:
-            async for dead in letters:
-                if stop.is_set():
-                    return
-                if dead.letter.head.key in keys:
-                    self._keep(dead)
-
-    def _keep(self, dead: Dead) -> None:
-        letter = dead.letter
-        known = self.chosen.get(letter.head.key)
-        if known is not None:
-            known = structs.replace(known, tags=(*known.tags, dead.tag))
-        else:
-            offset = self._file.tell()
-            self._file.write(letter.body)
-            known = _Chosen(
-                offset, len(letter.body), letter.properties, letter.head.position, (dead.tag,)
-            )
-        self.chosen[letter.head.key] = known
-
-    def letter(self, chosen: _Chosen) -> Letter:
-        """It once more."""
-        self._file.seek(chosen.offset)
-        body = self._file.read(chosen.length)
-        return read_letter(body, chosen.properties, chosen.position)
-
-
 class _Way:
     """Where letters are sent back, from the channel that holds them."""
 
@@ -200,20 +162,34 @@ class _Way:
             await self._channel.tx_select(timeout=STEP_S)
 
     async def require_room(self) -> None:
-        """Raises TopologyMissing and QueueFull, before anything is at stake."""
+        """See that the way stands and has room, before anything is at stake. Raises TopologyMissing
+        and QueueFull.
+
+        A binding can't be looked at over AMQP, and a message that nothing took would be known only
+        after its letter was acknowledged. To bind what is bound changes nothing; what was not, is.
+        """
         names = self._look.names
-        channel = await open_channel(self._look.connection, timeout_s=STEP_S)
+        queue = names.retry_queue(RUNG)
+        connection = self._look.connection
+        channel = await open_channel(connection, timeout_s=STEP_S)
         try:
-            with told(self._look.connection, names.retry_queue(RUNG)):
+            with told(connection, names.retry, kind="exchange"):
                 await channel.exchange_declare(names.retry, passive=True, timeout=STEP_S)
-                stands = await channel.queue_declare(
-                    names.retry_queue(RUNG), passive=True, timeout=STEP_S
+            with told(connection, queue):
+                stands = await channel.queue_declare(queue, passive=True, timeout=STEP_S)
+            with contextlib.suppress(AccessRefused), told(connection, queue):
+                await channel.queue_bind(
+                    queue,
+                    names.retry,
+                    "",
+                    arguments={"x-match": "all", RUNG_HEADER: RUNG},
+                    timeout=STEP_S,
                 )
         finally:
             await close_channel(channel)
         if (stands.message_count or 0) + 2 * _STRIDE > MAX_QUEUE_LENGTH:
             raise QueueFull(
-                f"queue {names.retry_queue(RUNG)}, which they go through, is full: the jobs queue "
+                f"queue {queue}, which they go through, is full: the jobs queue "
                 "behind it takes no more. Try again later, or add workers"
             )
 
@@ -224,7 +200,10 @@ class _Way:
         if sending.safe:
             try:
                 await self._confirmed(sending)
-            except (Unroutable, QueueFull) as error:
+            except Unroutable as error:
+                key = sending.routing_key
+                return Refusal(f"{error}: `sluice results --reply {key}` creates its queue")
+            except QueueFull as error:
                 return Refusal(str(error))
             await _commit(self._look, tags)
             return sending

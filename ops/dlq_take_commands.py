@@ -17,7 +17,7 @@ from ..schemas.topology import LANES
 from ..worker.config import Config
 from . import console
 from .cli import INTERRUPTED
-from .dlq_again import Changes, Sending, again, parse_sets
+from .dlq_again import Changes, Sending, again, parse_sets, twin
 from .dlq_filter import Duration, Filter, KeyValue, Wanted, utc_now
 from .dlq_letter import Head, Letter
 from .dlq_options import Progress, each_letter, filter_options
@@ -29,15 +29,25 @@ _REFUSALS_SHOWN: Final = 20
 
 
 class Entry:
-    """A letter that is meant: how many copies there are, and where it would go or why not."""
+    """A letter that is meant: where it would go or why not, and what is taken with it: `keys` of
+    letters, `copies` in all. Of one `group` one alone is sent, the best by `Letter.rank`."""
 
-    __slots__ = ("copies", "head", "refusal", "where")
+    __slots__ = ("copies", "group", "head", "keys", "rank", "refusal", "where")
 
-    def __init__(self, head: Head, where: str, refusal: str) -> None:
-        self.head = head
+    def __init__(self, letter: Letter, where: str = "", refusal: str = "", group: str = "") -> None:
+        self.head = letter.head
+        self.rank = letter.rank
         self.where = where
         self.refusal = refusal
-        self.copies = 0
+        self.group = group or letter.head.key
+        self.keys = {letter.head.key}
+        self.copies = 1
+
+    def with_(self, other: "Entry") -> "Entry":
+        """The better of two, with what is taken with either."""
+        best = max(self, other, key=lambda each: each.rank)
+        best.keys, best.copies = self.keys | other.keys, self.copies + other.copies
+        return best
 
 
 @click.command(name="requeue", cls=ByTopic)
@@ -51,7 +61,8 @@ class Entry:
     metavar="FIELD=VALUE",
     type=KeyValue(),
     multiple=True,
-    help="Change sampling.<name>, rules.<name> or gates.<name>; null is the default. Repeatable.",
+    help="Change sampling.<name>, rules.<name> or gates.<name>; null is the default, "
+    "and takes a gate's value away. Repeatable.",
 )
 @click.option("--profile", type=click.Choice(profile_names()), help="Give it another profile.")
 @click.option("--lane", type=click.Choice(LANES), help="Send it to another lane.")
@@ -85,8 +96,10 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     A job begins with the attempt after its last one, and workers have it after about 5 seconds: the
     way leads through the retry queue, which loses nothing where the jobs queue is full. A result
     that found no reader is published again, as it is. A candidate goes back to the checks, or with
-    changes is generated anew. Exactly those that are meant are taken; whenever this is ended, even
-    by kill -9, each is sent back once or still there, and the same command does the rest.
+    changes is generated anew. Exactly those that are meant are taken, and several letters of one
+    attempt of a job are one job; whenever this is ended, even by kill -9, each is sent back once or
+    still there, and the same command does the rest. A broker that dies in that moment may lose what
+    was on its way, or have it twice.
 
     \b
     Examples:
@@ -114,10 +127,10 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     def judged(letter: Letter) -> Entry:
         sending = again(letter, names, changes, utc_now())
         if isinstance(sending, Sending):
-            return Entry(letter.head, sending.where, "")
-        return Entry(letter.head, "", sending.why)
+            return Entry(letter, sending.where, group=twin(letter, changes))
+        return Entry(letter, refusal=sending.why, group=twin(letter, changes))
 
-    entries = _meant(config, ids, wanted, judged, take_all=take_all)
+    entries = _grouped(_meant(config, ids, wanted, judged, take_all=take_all))
     possible = [each for each in entries if not each.refusal]
     refused = [(each.head, each.refusal) for each in entries if each.refusal]
     where = Counter(each.where for each in possible)
@@ -131,8 +144,8 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
         click.confirm(f"Send back {len(possible)}?", abort=True, err=True)
     from .dlq_take import send_back  # noqa: PLC0415  what `--help` doesn't need
 
-    chosen = {each.head.key for each in possible}
-    progress = Progress("sent back", len(chosen))
+    chosen = {key for each in possible for key in each.keys}
+    progress = Progress("sent back", len(possible))
     taken = _run(
         lambda stop: send_back(config, chosen, changes, stop=stop, progress=progress), progress
     )
@@ -167,9 +180,7 @@ def purge(
       sluice dlq purge --reason cancelled --yes
       sluice dlq purge 01975c3e-6f
     """
-    entries = _meant(
-        config, ids, wanted, lambda letter: Entry(letter.head, "", ""), take_all=take_all
-    )
+    entries = _meant(config, ids, wanted, Entry, take_all=take_all)
     by_reason = Counter(each.head.reason for each in entries)
     said = ", ".join(f"{count} {reason}" for reason, count in by_reason.most_common())
     _announce(f"{_count(entries)} to throw away{f': {said}' if said else ''}", entries)
@@ -202,12 +213,20 @@ def _meant(
     def visit(letter: Letter) -> None:
         if by_id.feed(letter.head) if ids else wanted.fits(letter, now):
             key = letter.head.key
-            if key not in entries:
-                entries[key] = judged(letter)
-            entries[key].copies += 1
+            entry = judged(letter)
+            entries[key] = entries[key].with_(entry) if key in entries else entry
 
     asyncio.run(each_letter(config, visit))
     return [entries[key] for key in by_id.meant()] if ids else list(entries.values())
+
+
+def _grouped(entries: Sequence[Entry]) -> list[Entry]:
+    """One for each group, in the order of their first."""
+    groups: dict[str, Entry] = {}
+    for each in entries:
+        known = groups.get(each.group)
+        groups[each.group] = each if known is None else known.with_(each)
+    return list(groups.values())
 
 
 def _count(entries: Sequence[Entry]) -> str:
@@ -215,9 +234,14 @@ def _count(entries: Sequence[Entry]) -> str:
 
 
 def _announce(text: str, entries: Sequence[Entry]) -> None:
-    copies = sum(each.copies - 1 for each in entries)
+    copies = sum(each.copies - len(each.keys) for each in entries)
     more = f" (and {copies} more copies of the same letters)" if copies else ""
     click.echo(f"{text}{more}")
+    if twins := sum(len(each.keys) - 1 for each in entries):
+        click.echo(
+            f"{twins} more tell of the same attempt of the same job as one of them: they are taken "
+            "with it, and the newest alone is sent"
+        )
 
 
 def _said(changes: Changes) -> str:

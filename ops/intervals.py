@@ -7,6 +7,7 @@ _Z95: Final = 1.959963984540054
 _RISK: Final = 0.05
 # Halvings of an interval of rates: a double has no more.
 _HALVINGS: Final = 60
+_ROUNDING: Final = 1e-12
 
 
 def wilson(hits: int, of: int) -> tuple[float, float] | None:
@@ -16,7 +17,11 @@ def wilson(hits: int, of: int) -> tuple[float, float] | None:
     rate, square = hits / of, _Z95 * _Z95
     middle = (rate + square / (2 * of)) / (1 + square / of)
     half = _Z95 / (1 + square / of) * math.sqrt(rate * (1 - rate) / of + square / (4 * of * of))
-    return max(0.0, middle - half), min(1.0, middle + half)
+    # At either end the two are equal, but for rounding.
+    return (
+        max(0.0, middle - half) if hits else 0.0,
+        min(1.0, middle + half) if hits < of else 1.0,
+    )
 
 
 def harm_bound(harmed: int, of: int, thresholds: int = 1) -> float:
@@ -44,18 +49,17 @@ def harm_bound(harmed: int, of: int, thresholds: int = 1) -> float:
     return high
 
 
+def expected_harm(harmed: int, of: int, thresholds: int = 1) -> float:
+    """The rate of good texts, 0 to 1, that such thresholds harm on average, over samples of `of`;
+    with scores that depend on each other it is less. The mean of the distribution that `harm_bound`
+    takes its bound from: where it keeps to a rate, the bound keeps to three times the rate."""
+    return min(1.0, (harmed + thresholds) / (of + 1))
+
+
 def needed(rate: float, thresholds: int = 1) -> int:
-    """How many good texts, none of them harmed, bound the harm by this rate with 95% confidence."""
-    low, high = 0, 1
-    while harm_bound(0, high, thresholds) > rate:
-        low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        if harm_bound(0, middle, thresholds) > rate:
-            low = middle
-        else:
-            high = middle
-    return high
+    """How many good texts, none of them harmed, keep what is expected to this rate."""
+    # 1 by 0.001 is not quite 1,000.
+    return max(0, math.ceil(thresholds / rate * (1 - _ROUNDING)) - 1)
 
 
 def percent(rate: float | None) -> str:

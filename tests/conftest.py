@@ -15,20 +15,6 @@ from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.schemas import topology
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where tests run side by side (`-n 2 --dist loadgroup --no-loadscope-reorder`): those that
-    load a model keep to one process, and begin first; of the others each file to one."""
-    for item in items:
-        heavy = _loads_a_model(item)
-        item.add_marker(pytest.mark.xdist_group("models" if heavy else str(item.path)))
-    items.sort(key=lambda item: not _loads_a_model(item))
-
-
-def _loads_a_model(item: pytest.Item) -> bool:
-    return item.get_closest_marker("engine") is not None or item.path.parent.name == "live"
-
-
 @pytest_asyncio.fixture(scope="session")
 async def broker_url() -> AsyncGenerator[str]:
     """The broker of this run. Tests must not stop it; see `killable_broker`."""

@@ -118,7 +118,16 @@ def lineage(attempts: int = 2) -> Lineage:
 
 def rejected(job_id: str = "job-1", *, attempts: int = 2, **more: Any) -> DeadLetter:
     """A job whose texts the checks did not take."""
-    told = {"profile", "lane", "metadata", "deadline", "max_attempts", "sampling", "checks"}
+    told = {
+        "profile",
+        "lane",
+        "metadata",
+        "deadline",
+        "max_attempts",
+        "sampling",
+        "checks",
+        "gates",
+    }
     about = {name: more.pop(name) for name in list(more) if name in told}
     given: dict[str, Any] = {
         "job_id": job_id,
@@ -132,6 +141,20 @@ def rejected(job_id: str = "job-1", *, attempts: int = 2, **more: Any) -> DeadLe
         "versions": {"sluicegate": "0.1.0"},
     }
     return DeadLetter(**{**given, **more})
+
+
+def written_again(job_id: str, times: int) -> list[DeadLetter]:
+    """The letter of a service that was killed before it acknowledged, once and again: the same id,
+    another time; the job says which of them it was."""
+    return [
+        rejected(
+            job_id,
+            id=f"the-letter-of-{job_id}",
+            at=NOW + timedelta(seconds=number),
+            metadata={"time": number},
+        )
+        for number in range(1, times + 1)
+    ]
 
 
 def result(job_id: str = "job-1", number: int = 1) -> GenerationResult:

@@ -53,14 +53,14 @@ def labelled(tmp_path: Path) -> tuple[str, str]:
 def test_thresholds_are_written_and_read(labelled: tuple[str, str], tmp_path: Path) -> None:
     texts, scores = labelled
     out = tmp_path / "out.toml"
-    words = (texts, "--scores", scores, "--only", "perplexity", "-o", str(out))
+    words = (texts, "--scores", scores, "--only", "perplexity", "-o", str(out), "--no-margin")
     ended = run(*words)
     assert ended.exit_code == 0, ended.output
     assert read_tables(out.read_text()) == {
         "base": {"perplexity_max": 400.0},
         "chat": {"perplexity_max": 400.0},
     }
-    assert "400 good texts can't show" in ended.stderr
+    assert "400 good texts are too few" in ended.stderr
     assert "[base] perplexity_max = 400: bad above it" in ended.stdout
     # Nothing else is left in the folder, and nothing is overwritten unasked.
     assert {path.name for path in tmp_path.iterdir()} == {"out.toml", "texts.jsonl", "scores.jsonl"}
@@ -70,23 +70,32 @@ def test_thresholds_are_written_and_read(labelled: tuple[str, str], tmp_path: Pa
     assert "--force replaces it" in ended.stderr
     assert out.read_bytes() == before
     assert run(*words, "--fpr", "1%", "--force").exit_code == 0
-    assert read_tables(out.read_text())["base"] == {"perplexity_max": 396.0}
+    assert read_tables(out.read_text())["base"] == {"perplexity_max": 397.0}
+    assert run(*words, "--margin", "--force").exit_code == 0
+    assert read_tables(out.read_text())["base"]["perplexity_max"] > 400
+    assert "with a margin beyond 400.0; " in out.read_text()
 
 
 def test_a_share_of_the_mean_profiles_and_json(labelled: tuple[str, str]) -> None:
     texts, scores = labelled
     words = (texts, "--scores", scores, "--json", "--coherence-share", "0.75")
-    ended = run(*words, "--fpr", "0.01", "--least", "500")
+    ended = run(*words, "--fpr", "0.01")
     assert ended.exit_code == 0, ended.output
     result = json.loads(ended.stdout)
     assert result["rate"] == 0.01
     found = result["profiles"]["base"]["thresholds"]
     assert found["coherence_min"]["value"] == pytest.approx(0.75 * 0.6995, abs=1e-3)
     assert found["coherence_min"]["source"] == "share"
-    assert (found["perplexity_max"]["value"], found["perplexity_max"]["recall"]) == (396, 1)
-    assert result["profiles"]["chat"]["thresholds"]["perplexity_max"]["source"] == "kept"
+    assert (found["perplexity_max"]["value"], found["perplexity_max"]["recall"]) == (397, 1)
     # Scores are of one set of texts, judged as one profile.
-    ended = run(*words, "--checks", "-", given="[chat]\nperplexity_max = 7.0\n")
+    checks = "[chat]\nperplexity_max = 7.0\n"
+    # So few set nothing, in the base neither.
+    ended = run(*words, "--least", "500", "--checks", "-", given=checks)
+    assert ended.exit_code == 1, ended.output
+    assert "the texts set no threshold" in ended.stderr
+    for table in json.loads(ended.stdout)["profiles"].values():
+        assert {each["source"] for each in table["thresholds"].values()} == {"kept"}
+    ended = run(*words, "--least", "1", "--checks", "-", given=checks)
     assert ended.exit_code == 0, ended.output
     now = json.loads(ended.stdout)["profiles"]["chat"]["thresholds"]["perplexity_max"]
     assert now["before"] == 7
@@ -108,7 +117,13 @@ def test_what_is_no_use_is_refused_before_anything_is_scored(
         ((texts, "--fpr", "51%"), None, "is no rate"),
         ((texts, "--fpr", "nan"), None, "is no rate"),
         ((texts, "--fpr", "a"), None, "is no rate"),
-        ((texts, "--coherence-share", "0"), None, "0.0 is not in the range"),
+        ((texts, "--coherence-share", "0"), None, "'0' is no share"),
+        ((texts, "--coherence-share", "1.01"), None, "is no share"),
+        ((texts, "--coherence-share", "nan"), None, "is no share"),
+        ((texts, "--coherence-share", "a"), None, "is no share"),
+        ((texts, "--least", "0"), None, "0 is not in the range"),
+        ((texts, "--scores", str(tmp_path / "none" / "x")), None, "No such file or directory"),
+        ((texts, "--scores", "/dev/full"), None, "/dev/full: No space left on device"),
         ((texts, "--only", "perplexity,rules"), None, "rules: there are"),
         ((texts, "--only", ","), None, "nothing: there are"),
         ((texts, "-o", str(tmp_path / "none" / "x")), None, "is no folder"),
@@ -150,14 +165,20 @@ def test_with_the_embedded_model_and_then_in_force(tmp_path: Path) -> None:
     """Good texts set the thresholds; with these `evaluate --heavy` finds the bad one."""
     texts, out = tmp_path / "texts.jsonl", tmp_path / "out.toml"
     texts.write_text(
-        line(text=PROSE, prompt="Tell of a harbour.")
-        + line(text=MORE, prompt="How is bread made?")
-        + line(text=SALAD, prompt="Tell of a harbour.", label="bad", **{"class": "salad"})
+        line(
+            text=PROSE, prompt="Tell me of a harbour in the evening, and of the boats that come in."
+        )
+        + line(text=MORE, prompt="How is bread made, and what does the yeast do in the dough?")
+        + line(
+            text=SALAD,
+            prompt="Tell me of a harbour in the evening, and of the boats that come in.",
+            label="bad",
+            **{"class": "salad"},
+        )
     )
     only = "perplexity,relevance"
-    ended = run(
-        str(texts), "-o", str(out), "--only", only, "--scores", str(tmp_path / "s"), "--json"
-    )
+    words = ("-o", str(out), "--only", only, "--scores", str(tmp_path / "s"), "--json")
+    ended = run(str(texts), *words, "--least", "1")
     assert ended.exit_code == 0, ended.output
     result = json.loads(ended.stdout)["profiles"]["base"]
     assert (result["n_good"], result["false_positives"], result["recall"]) == (2, 0, 1)

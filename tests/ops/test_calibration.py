@@ -34,7 +34,7 @@ def bad(*values: float, about: Calibrated = PERPLEXITY, kind: str = "salad") -> 
 
 
 def base(samples: list[Sample], *wanted: Calibrated, **aim: float) -> Table:
-    return calibrate(samples, Aim(wanted=wanted or (PERPLEXITY,), **aim))[0]  # pyright: ignore[reportArgumentType]
+    return calibrate(samples, Aim(wanted=wanted or (PERPLEXITY,), **{"least": 1, **aim}))[0]  # pyright: ignore[reportArgumentType]
 
 
 def value(found: Table, about: Calibrated = PERPLEXITY) -> float:
@@ -43,12 +43,12 @@ def value(found: Table, about: Calibrated = PERPLEXITY) -> float:
 
 def test_a_threshold_lets_go_of_as_many_good_texts_as_the_rate_allows() -> None:
     scores = [float(n) for n in range(1, 101)]
-    for rate, harmed, where in ((0.001, 0, 100), (0.0199, 1, 99), (0.02, 2, 98), (0.5, 50, 50)):
+    for rate, harmed, where in ((0.001, 0, 100), (0.0197, 0, 100), (0.0199, 1, 99), (0.5, 49, 51)):
         found = base(good(*scores), rate=rate)
         assert (found.harmed, value(found)) == (harmed, where)
     # And below, where a score is bad there.
     found = base(good(*scores, about=RELEVANCE), RELEVANCE, rate=0.02)
-    assert (found.harmed, value(found, RELEVANCE)) == (2, 3)
+    assert (found.harmed, value(found, RELEVANCE)) == (1, 2)
 
 
 def test_the_rate_is_that_of_all_thresholds_together() -> None:
@@ -58,27 +58,29 @@ def test_the_rate_is_that_of_all_thresholds_together() -> None:
         for n in range(100)
     ]
     found = base(samples, PERPLEXITY, WINDOW, rate=0.05)
-    assert found.harmed == 4
-    assert [each.harmed for each in found.settings] == [2, 2]
+    # Either takes the text that it stands on as well.
+    assert found.harmed == 2
+    assert [each.harmed for each in found.settings] == [1, 1]
+    assert found.expected == pytest.approx(4 / 101)
     # Where the worst texts are the same ones, each may let go of all.
     same = [
         Sample("chat", True, "x", {PERPLEXITY.score: 1.0 + n, WINDOW.score: 1.0 + n})
         for n in range(100)
     ]
-    assert [each.harmed for each in base(same, PERPLEXITY, WINDOW, rate=0.05).settings] == [5, 5]
+    assert [each.harmed for each in base(same, PERPLEXITY, WINDOW, rate=0.05).settings] == [3, 3]
 
 
 def test_of_the_texts_with_a_score_no_more_than_the_rate_are_let_go() -> None:
     # Ten may be lost of all; of the ten that have this score none.
     samples = good(*map(float, range(1, 991))) + good(*map(float, range(1, 11)), about=RELEVANCE)
     found = base(samples, PERPLEXITY, RELEVANCE, rate=0.01)
-    assert [each.harmed for each in found.settings] == [9, 0]
+    assert [each.harmed for each in found.settings] == [8, 0]
 
 
 def test_ties_are_let_go_of_together_or_not_at_all() -> None:
     found = base(good(*[1.0] * 90, *[5.0] * 10), rate=0.05)
     assert (found.harmed, value(found)) == (0, 5)
-    found = base(good(*[1.0] * 90, *[5.0] * 10), rate=0.1)
+    found = base(good(*[1.0] * 90, *[5.0] * 10), rate=0.11)
     assert (found.harmed, value(found)) == (10, 1)
 
 
@@ -89,7 +91,7 @@ def test_a_threshold_is_rounded_outward_and_never_off() -> None:
     # 0 is off.
     assert value(base(good(0.9, 0.0, about=RELEVANCE), RELEVANCE), RELEVANCE) == -0.0001
     share = BY_KEY["repetition_ngram_max"]
-    assert value(base(good(*[0.0] * 9, 0.5, about=share), share, rate=0.1), share) == 0.0001
+    assert value(base(good(*[0.0] * 9, 0.5, about=share), share, rate=0.2), share) == 0.0001
     assert value(base(good(0.1, 1.0, about=share), share), share) == 1
 
 
@@ -158,12 +160,14 @@ def test_what_is_kept_counts_toward_the_rate() -> None:
     share = BY_KEY["duplicate_paragraphs_max"]
     samples = good(*map(float, range(1, 99))) + good(0.9, 0.9, about=share)
     deployment = {"base": {share.key: 0.8}}
-    for rate, harmed in ((0.02, 2), (0.05, 5)):
-        found = calibrate(samples, Aim(wanted=(PERPLEXITY, share), rate=rate), deployment)[0]
+    for rate, harmed in ((0.02, 2), (0.05, 4)):
+        found = calibrate(samples, Aim(wanted=(PERPLEXITY, share), rate=rate, least=1), deployment)[
+            0
+        ]
         assert found.settings[1].source == "kept"
         assert (found.settings[1].harmed, found.harmed) == (2, harmed)
     # More than is allowed: nothing else is let go, and that is said.
-    aim = Aim(wanted=(PERPLEXITY, share), rate=0.01)
+    aim = Aim(wanted=(PERPLEXITY, share), rate=0.01, least=1)
     found = calibrate(samples, aim, deployment)[0]
     assert found.settings[0].harmed == 0
     assert any("rejects 2 of 100 good texts, more than" in one for one in warnings([found], aim))
@@ -200,6 +204,8 @@ def test_the_sample_keeps_to_the_rate_and_no_threshold_is_wider_than_it_must_be(
     goods = [sample for sample in samples if sample.good]
     assert found.harmed == sum(rejected(found.settings, sample) for sample in goods)
     assert found.harmed <= rate * len(goods) + 1e-9
+    # Where what is expected is over the rate, nothing is let go that could be kept.
+    assert found.expected <= rate + 1e-9 or not found.drawn or not found.harmed
     for each in found.settings:
         if each.is_set:
             assert each.harmed <= rate * each.n_good + 1e-9
@@ -220,7 +226,8 @@ def test_a_higher_rate_makes_no_threshold_looser(
     samples: list[Sample], one: float, other: float
 ) -> None:
     low, high = (
-        calibrate(samples, Aim(rate=rate, wanted=WANTED), OFF)[0] for rate in sorted((one, other))
+        calibrate(samples, Aim(rate=rate, wanted=WANTED, least=1), OFF)[0]
+        for rate in sorted((one, other))
     )
     for sample in samples:
         assert rejected(high.settings, sample) or not rejected(low.settings, sample)
@@ -252,22 +259,42 @@ def test_a_score_that_is_not_there_and_a_threshold_that_is_off_reject_nothing() 
     assert not rejects(PERPLEXITY, 9.0, good(9.0)[0])
 
 
-def test_a_claim_that_the_sample_cannot_support_is_said_to_be_none() -> None:
+def test_what_can_be_expected_of_too_few_is_said_and_of_enough_nothing() -> None:
     aim = Aim(wanted=(PERPLEXITY,))
-    said = list(warnings([base(good(*map(float, range(1, 1001))) + bad(2e3))], aim))
-    assert len(said) == 1
-    assert "1,000 good texts can't show that at most 0.1000% are rejected" in said[0]
-    assert "they show that at most 0.473% are" in said[0]
-    assert "2,995 good texts" in said[0]
-    enough = good(*(n / 100 for n in range(1, 3001)))
-    assert list(warnings([base(enough + bad(2e3), rate=0.0003)], aim)) == []
+    few = good(*map(float, range(1, 501))) + bad(2e3)
+    (said,) = warnings([base(few, margin=False)], aim)
+    assert said == (
+        "[base]: 500 good texts are too few for 0.1000%. One threshold at the worst of them "
+        "rejects about 0.200% of new ones, with 95% confidence at most 0.597%; 999 would do"
+    )
+    (said,) = warnings([base(few)], aim)
+    assert "0.597%; the margin, where NOW has a +, brings that near the rate" in said
+    for count in (999, 1000, 5000, 60_000):
+        enough = good(*(n / 100 for n in range(1, count + 1)))
+        assert list(warnings([base(enough + bad(2e3))], aim)) == []
     # Nor does one without bad texts say what is found.
     assert any("no bad text has this score" in one for one in warnings([base(enough)], aim))
 
 
+def test_too_few_texts_change_the_base_no_more_than_a_profile() -> None:
+    aim = Aim(wanted=(PERPLEXITY, WINDOW), least=3)
+    (found, chat) = calibrate(good(1.0, 2.0) + bad(9.0), aim)
+    assert found.own() == chat.own() == {}
+    assert found.settings[0].value == thresholds("off").perplexity_max
+    assert list(warnings([found, chat], aim)) == [
+        "[base] has too few good texts (2) and stays as it is; it takes 3, or fewer with --least",
+        "[chat] has too few good texts (2) and keeps to [base]",
+    ]
+    assert calibrate(good(1.0, 2.0, 3.0), aim)[0].own() == {"perplexity_max": 3.0}
+    # Enough of them, but not with this score.
+    some = good(1.0, 2.0, 3.0) + good(1.0, about=WINDOW)
+    said = list(warnings(calibrate(some, aim)[:1], aim))
+    assert any("perplexity_window_max stays at" in one and "only 1 good" in one for one in said)
+
+
 def test_the_table_the_plot_and_the_json() -> None:
     samples = good(*map(float, range(1, 101))) + bad(50.0, 200.0) + bad(300.0, kind="noise")
-    aim = Aim(wanted=(PERPLEXITY,), rate=0.02, least=50)
+    aim = Aim(wanted=(PERPLEXITY,), rate=0.03, least=50)
     tables = calibrate(samples, aim)
     lines = list(report(tables, table, width=80, full=False))
     row = next(one for one in lines if one.startswith("base     perplexity_max"))
@@ -288,8 +315,9 @@ def test_the_table_the_plot_and_the_json() -> None:
 
 def test_the_file_says_what_each_threshold_rests_on() -> None:
     samples = good(*map(float, range(1, 101))) + bad(50.0, 200.0)
-    aim = Aim(wanted=(PERPLEXITY,), rate=0.02)
-    text = document([base(samples, rate=0.02)], aim, scoring_model="small\nmodel")
+    aim = Aim(wanted=(PERPLEXITY,), rate=0.03)
+    text = document([base(samples, rate=0.03)], aim, scoring_model="small\nmodel")
     assert tomllib.loads(text) == {"base": {"perplexity_max": 98.0}}
     assert "# Scoring model: smallmodel." in text
+    assert "2 of them rejected by any (2.97% of all such expected, at most 6.16% with" in text
     assert "# 100 good, 2 above (at most 6.16%); 50.00% of 2 bad." in text

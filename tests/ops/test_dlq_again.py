@@ -85,7 +85,7 @@ class TestJob:
                     ("sampling.max_tokens", "200"),
                     ("sampling.stop", '["END"]'),
                     ("rules.must_include", '["sea"]'),
-                    ("gates.window", "12"),
+                    ("gates.min_length", "12"),
                 ]
             ),
             profile="code",
@@ -99,9 +99,39 @@ class TestJob:
             temperature=0.3, top_p=0.8, seed=7, max_tokens=200, stop=("END",)
         )
         assert back.rules.must_include == ("sea",)
-        assert back.gates == {"window": 12}
+        assert back.gates == {"min_length": 12}
         assert (back.profile, back.lane, back.max_attempts) == ("code", "batch", 5)
         assert back.checks == "observe"
+
+    def test_a_gate_that_is_wrong_can_be_mended(self) -> None:
+        letter = rejected(gates={"min_lenght": 5, "loop_copies": 3})
+        for changes in (AS_IT_WAS, Changes(profile="code")):
+            refusal = sent(letter, changes)
+            assert isinstance(refusal, Refusal)
+            assert "min_lenght" in refusal.why
+            assert "null takes one away" in refusal.why
+        mended = Changes(sets=parse_sets([("gates.min_lenght", "null"), ("gates.min_length", "5")]))
+        assert sent_job(letter, mended).gates == {"loop_copies": 3, "min_length": 5}
+
+    def test_a_profile_that_there_is_not(self) -> None:
+        letter = rejected(profile="chatty")
+        refusal = sent(letter)
+        assert isinstance(refusal, Refusal)
+        assert "chatty" in refusal.why
+        assert sent_job(letter, Changes(profile="chat")).profile == "chat"
+
+    def test_a_value_that_fits_this_job(self) -> None:
+        letter = rejected(sampling=Sampling(max_tokens=8000))
+        changes = Changes(sets=parse_sets([("sampling.min_tokens", "600")]))
+        assert sent_job(letter, changes).sampling.min_tokens == 600
+        assert isinstance(sent(rejected(), changes), Refusal)
+
+    def test_numbers_that_are_keys(self) -> None:
+        changes = Changes(sets=parse_sets([("sampling.logit_bias", '{"5":1}')]))
+        assert sent_job(rejected(), changes).sampling.logit_bias == {5: 1.0}
+        kept = rejected(sampling=Sampling(logit_bias={7: -2.0}))
+        cooler = Changes(sets=parse_sets([("sampling.temperature", "0.3")]))
+        assert sent_job(kept, cooler).sampling.logit_bias == {7: -2.0}
 
     def test_null_is_the_default(self) -> None:
         letter = rejected(sampling=Sampling(seed=7, temperature=0.2))
@@ -141,6 +171,11 @@ class TestSets:
             ("sampling.temperature", "99", "temperature"),
             ("rules.max_words", "-1", "max_words"),
             ("metadata.a", "1", "rules.<name>"),
+            ("gates.min_lenght", "1", "min_length"),
+            ("gates.min_length", '"x"', "whole number"),
+            ("gates.min_length", "-1", "from"),
+            ("sampling.min_tokens", "99999999", "min_tokens"),
+            ("sampling.logit_bias", '{"x":1}', "int"),
         ],
     )
     def test_what_makes_no_sense(self, key: str, value: str, said: str) -> None:

@@ -38,7 +38,7 @@ class Dlq:
 
     def __init__(self, url: str, namespace: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE")}
-        self._environment = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace}
+        self.environment = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace}
 
     async def __call__(self, *arguments: str, answer: str = "") -> Ended:
         process = await asyncio.create_subprocess_exec(
@@ -48,7 +48,7 @@ class Dlq:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=self._environment,
+            env=self.environment,
         )
         async with asyncio.timeout(60):
             out, err = await process.communicate(answer.encode())
@@ -211,7 +211,11 @@ class TestUsage:
             (["requeue", "abcdef", "--set", "sampling.temprature=1"], "sampling.temperature"),
             (["requeue", "abcdef", "--no-deadline", "--deadline-in", "5m"], "one too many"),
             (["requeue", "abcdef", "--deadline-in", "soon"], "no duration"),
+            (["requeue", "abcdef", "--deadline-in", "999999999w"], "too long"),
+            (["requeue", "abcdef", "--set", "gates.min_lenght=5"], "min_length"),
+            (["requeue", "abcdef", "--set", "sampling.min_tokens=99999999"], "min_tokens"),
             (["list", "--older-than", "1y"], "no duration"),
+            (["list", "--older-than", "999999999w"], "too long"),
             (["list", "--metadata", "tenant"], "NAME=VALUE"),
         ],
     )

@@ -1,6 +1,7 @@
 """What is made of a dead message: the view, the advice, the filters, the ids. Pure."""
 
-from datetime import timedelta
+import time
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -8,13 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.ops.dlq_advice import ADVICE, BROKER_REASONS, advice
+from sluicegate.ops.dlq_again import Changes, Refusal, again
 from sluicegate.ops.dlq_filter import Filter, NoSuchLetter, Wanted, age
-from sluicegate.ops.dlq_letter import Head, bad_spans
+from sluicegate.ops.dlq_letter import Head, Letter, bad_spans
 from sluicegate.ops.dlq_story import story
+from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
 from sluicegate.schemas import (
     Candidate,
     Flaw,
     GenerationJob,
+    Names,
     Reason,
     encode,
 )
@@ -30,6 +34,7 @@ from .dlq_letters import (
     trip,
     verdict,
     view,
+    written_again,
 )
 
 
@@ -100,6 +105,76 @@ class TestView:
         letter = view(body)
         assert (letter.head.kind, letter.head.job_id) == ("raw", "job-1")
         assert "newer" in letter.trouble
+        self.keeps_its_words(letter)
+
+    @pytest.mark.parametrize(
+        ("old", "new"),
+        [
+            (b'"reason":"checks_rejected"', b'"reason":"a_new_one"'),
+            (b'"flaw":"high_perplexity"', b'"flaw":"a_new_one"'),
+            (b'"stage":"check"', b'"stage":"a_new_one"'),
+        ],
+    )
+    def test_a_letter_with_codes_that_are_not_known_here(self, old: bytes, new: bytes) -> None:
+        body = encode(rejected())
+        assert old in body
+        letter = view(body.replace(old, new))
+        assert letter.head.kind == "raw"
+        reason = "a_new_one" if b"reason" in old else "checks_rejected"
+        self.keeps_its_words(letter, reason)
+
+    def keeps_its_words(self, letter: Letter, reason: str = "checks_rejected") -> None:
+        head = letter.head
+        assert (head.reason, head.at, head.job_id) == (reason, NOW, "job-1")
+        assert head.sentence.startswith("no text passed the checks. This side is older")
+        text = "\n".join(story(letter, now=NOW, width=400, colour=False))
+        assert letter.advice in text
+        assert "Upgrade" in letter.advice
+        assert "export --raw" in letter.advice
+        assert "purge" not in letter.advice
+        refusal = again(letter, Names("n"), Changes(), NOW)
+        assert isinstance(refusal, Refusal)
+        assert "older" in refusal.why
+
+    @pytest.mark.parametrize("message", [job(), candidate()])
+    def test_a_job_that_is_not_valid_today(self, message: GenerationJob | Candidate) -> None:
+        body = encode(message).replace(b'"prompt":"Tell', b'"max_attempts":-3,"prompt":"Tell')
+        for headers, reason in ((moved("expired"), "expired"), ({}, "unknown")):
+            letter = view(body, headers)
+            assert (letter.head.kind, letter.head.reason) == ("raw", reason)
+            assert letter.head.job_id == "job-1"
+            assert "not valid for this side" in letter.head.sentence
+            assert "export it with --raw" in letter.advice
+            assert "purge" not in letter.advice
+
+    def test_what_is_not_ours_is_told_so(self) -> None:
+        for body in (b"{", b"[]", b'{"type":"mail","schema_version":99}', b'{"type":7}'):
+            assert view(body).head.reason == "undecodable"
+            assert view(body).advice == ADVICE["undecodable"]
+
+    @pytest.mark.parametrize(
+        "at", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+00:00", "0001-01-01T00:00:00"]
+    )
+    @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+    def test_the_ends_of_the_calendar(
+        self, at: str, zone: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            patch.setenv("TZ", zone)
+            time.tzset()
+            late = datetime.fromisoformat(at).replace(tzinfo=UTC)
+            extreme = rejected(at=datetime.fromisoformat(at), deadline=late)
+            letter = view(extreme)
+            tally, newest = Tally(), Newest(1)
+            for each in (letter, view(rejected("other"))):
+                tally.feed(each.head)
+                newest.feed(each.head)
+            assert list(counted(tally.counts(), NOW))
+            assert list(listed(newest.heads(), NOW))
+            assert list(story(letter, now=NOW, width=80, colour=False))
+            assert Filter(newer_than_s=1e9, older_than_s=0).fits(letter, NOW) in (True, False)
+            assert again(letter, Names("n"), Changes(), NOW)
+        time.tzset()
 
     @given(st.binary(max_size=200))
     def test_no_body_makes_it_raise(self, body: bytes) -> None:
@@ -223,6 +298,19 @@ class TestIds:
     def test_several_are_listed(self) -> None:
         with pytest.raises(NoSuchLetter, match=r"(?s)11975c3e-1.*aaaaaaa-1"):
             self.meant("order-1")
+
+    def test_what_was_written_again_is_one_letter(self) -> None:
+        wanted = Wanted(["the-letter", "one"])
+        heads = [view(each, position=n).head for n, each in enumerate(written_again("one", 3))]
+        assert all(wanted.feed(head) for head in heads)
+        assert len({head.key for head in heads}) == 1
+        assert wanted.meant() == [heads[0].key]
+
+    def test_a_whole_id_wins_however_short_it_is(self) -> None:
+        wanted, heads = Wanted(["o-1"]), [view(rejected(f"o-1{n}")).head for n in range(30)]
+        heads.append(view(rejected("o-1")).head)
+        assert [wanted.feed(head) for head in heads] == [False] * 30 + [True]
+        assert wanted.meant() == [heads[-1].key]
 
     def test_another_letter_with_the_same_id_is_no_copy(self) -> None:
         one, other = rejected("a"), msgspec.structs.replace(rejected("b"), id="x" * 36)

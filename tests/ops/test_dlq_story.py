@@ -1,6 +1,7 @@
 """Dead letters for eyes and for files: lists, counts, the story, the export. Pure."""
 
 import re
+import unicodedata
 from datetime import timedelta
 from typing import Any
 
@@ -12,11 +13,21 @@ from sluicegate.ops.dlq_export import labelled, whole
 from sluicegate.ops.dlq_letter import Head, Letter
 from sluicegate.ops.dlq_story import story
 from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
-from sluicegate.ops.dlq_text import excerpt, marked, plain
+from sluicegate.ops.dlq_text import escaped, excerpt, marked, plain
 from sluicegate.ops.evaluation import parse
 from sluicegate.schemas import Flaw, Rules
 
-from .dlq_letters import NOW, attempt, job, moved, rejected, undecodable, unroutable, view
+from .dlq_letters import (
+    NOW,
+    attempt,
+    job,
+    moved,
+    rejected,
+    undecodable,
+    unroutable,
+    view,
+    written_again,
+)
 
 
 class TestTables:
@@ -29,6 +40,47 @@ class TestTables:
         newest.feed(view(b"?", position=99).head)
         assert [head.job_id for head in newest.heads()] == ["j-9", "j-8", "j-4"]
         assert newest.seen == 6
+
+    @given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 30)), max_size=30))
+    def test_copies_are_one_letter_as_new_as_the_newest(self, times: list[tuple[int, int]]) -> None:
+        newest, tally = Newest(3), Tally()
+        for position, (number, second) in enumerate(times):
+            letter = rejected(f"j-{number}", id=f"{number}", at=NOW + timedelta(seconds=second))
+            head = view(letter, position=position).head
+            newest.feed(head)
+            tally.feed(head)
+        last = {
+            number: max((s, p) for p, (n, s) in enumerate(times) if n == number)
+            for number, _ in times
+        }
+        wanted = sorted(last, key=lambda number: last[number], reverse=True)[:3]
+        heads = newest.heads()
+        assert [head.id for head in heads] == [str(number) for number in wanted]
+        assert [newest.copies(head) for head in heads] == [
+            sum(n == number for n, _ in times) for number in wanted
+        ]
+        assert (newest.seen, newest.more) == (len(last), len(times) - len(last))
+        counts = tally.counts()
+        assert (counts.total, counts.copies) == (newest.seen, newest.more)
+
+    def test_copies_are_told(self) -> None:
+        newest, tally = Newest(0), Tally()
+        for each in (*written_again("one", 3), rejected("two")):
+            newest.feed(view(each).head)
+            tally.feed(view(each).head)
+        lines = list(listed(newest.heads(), NOW, copies=newest.copies))
+        assert [line.split()[2] for line in lines] == ["COPIES", "3", "1"]
+        assert next(counted(tally.counts(), NOW)).startswith(
+            "2 dead letters (and 2 more copies of them)"
+        )
+
+    def test_a_narrow_terminal(self) -> None:
+        heads = [view(b"?", moved("rejected")).head]
+        narrow, wide = (list(listed(heads, NOW, width=width)) for width in (40, 400))
+        assert narrow[1].endswith("…")
+        assert len(narrow[1]) < len(wide[1])
+        long = [view(rejected("j" * 60)).head]
+        assert ("j" * 60) in "".join(listed(long, NOW, width=40))
 
     def test_rows_and_counts(self) -> None:
         tally = Tally()
@@ -51,6 +103,20 @@ class TestTables:
         assert any(re.search(r"checks_rejected +2 +█{40}$", line) for line in lines)
         assert any(re.search(r"malformed_json +1 +█{20}$", line) for line in lines)
         assert list(counted(Tally().counts(), NOW)) == ["0 dead letters, 0.0 MiB"]
+
+
+class TestEscaped:
+    @given(st.text())
+    def test_the_same_value_and_nothing_that_acts(self, text: str) -> None:
+        data = escaped(msgspec.json.encode({"text": text, text: 1}))
+        assert msgspec.json.decode(data) == msgspec.json.decode(
+            msgspec.json.encode({"text": text, text: 1})
+        )
+        assert not {unicodedata.category(char) for char in data.decode()} & {"Cc", "Cf", "Zl", "Zp"}
+
+    def test_what_turns_the_direction_of_writing(self) -> None:
+        data = escaped(msgspec.json.encode("a\u202eb\u2066\x7f\x9b\U000e0041é"))
+        assert data.decode() == r'"a\u202eb\u2066\u007f\u009b\udb40\udc41é"'
 
 
 class TestStory:

@@ -4,12 +4,14 @@ happens to the program."""
 import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
+from msgspec import structs
 from sluicegate.ops import dlq_take
 from sluicegate.ops.dlq_again import Changes
 from sluicegate.ops.dlq_queue import looking
@@ -30,6 +32,7 @@ from sluicegate.worker.config import Config
 
 from .dlq_letters import (
     LIMIT_S,
+    NOW,
     bury,
     candidate,
     drained,
@@ -42,6 +45,7 @@ from .dlq_letters import (
     rejected,
     result,
     unroutable,
+    written_again,
 )
 
 pytestmark = pytest.mark.broker
@@ -125,6 +129,44 @@ class TestSendBack:
         assert len(await drained(connection, on_the_way(names))) == 1
         assert await left(config) == ["other"]
 
+    async def test_a_letter_that_was_written_again_is_one_job(
+        self, connection: AbstractRobustConnection, config: Config, names: Names
+    ) -> None:
+        first, second, third = written_again("one", 3)
+        reduced = structs.replace(third, job=None, detail="too large")
+        await bury(connection, names, [second, third, first, reduced, rejected("other")])
+        taken = await back(config, await keys(config, lambda job_id: job_id == "one"))
+        assert (taken.done, taken.left, taken.besides) == (1, 0, 0)
+        (body,) = await drained(connection, on_the_way(names), 1)
+        assert third.job is not None
+        assert decode(body, GenerationJob).metadata == third.job.metadata  # the newest
+        assert await left(config) == ["other"]
+
+    async def test_letters_of_one_attempt_are_one_job(
+        self, connection: AbstractRobustConnection, config: Config, names: Names
+    ) -> None:
+        old = rejected("one", metadata={"n": 1})
+        new = rejected("one", metadata={"n": 2}, at=NOW + timedelta(seconds=5))
+        later = rejected("one", attempts=3)
+        await bury(connection, names, [new, later, old])
+        taken = await back(config, await keys(config))
+        assert (taken.done, taken.left, taken.besides) == (2, 0, 1)
+        bodies = await drained(connection, on_the_way(names), 2)
+        sent = [decode(body, GenerationJob) for body in bodies]
+        assert sorted((each.attempt, each.metadata.get("n", 0)) for each in sent) == [
+            (3, 2),
+            (4, 0),
+        ]
+        assert await left(config) == []
+
+    async def test_twins_that_can_t_be_sent_stay_and_count_once(
+        self, connection: AbstractRobustConnection, config: Config, names: Names
+    ) -> None:
+        await bury(connection, names, [rejected("a", deadline=NOW) for _ in range(2)])
+        taken = await back(config, await keys(config))
+        assert (taken.done, len(taken.refused), taken.left) == (0, 1, 0)
+        assert await left(config) == ["a", "a"]
+
     async def test_a_result_goes_to_its_reader(
         self, connection: AbstractRobustConnection, config: Config, names: Names
     ) -> None:
@@ -133,6 +175,7 @@ class TestSendBack:
         assert taken.done == 1
         ((head, why),) = taken.refused
         assert (head.job_id, "routing key 'shop'" in why) == ("a", True)
+        assert "`sluice results --reply shop`" in why
         assert await left(config) == ["a"]
         queue, binding = reply(names, "shop")
         await declare_queue(connection, queue.name, names.results, binding.routing_key)
@@ -210,9 +253,30 @@ class TestTrouble:
         assert len({decode(body, GenerationJob).id for body in bodies}) == 10
         await close_channel(channel)
 
-    async def test_nothing_takes_them(
+    async def test_a_binding_that_is_gone_is_made_before_anything_is_at_stake(
         self, connection: AbstractRobustConnection, config: Config, names: Names
     ) -> None:
+        await bury(connection, names, [job("a"), job("b")], moved("expired"))
+        channel = await open_channel(connection, timeout_s=LIMIT_S)
+        await channel.queue_unbind(
+            names.retry_queue("5s"),
+            names.retry,
+            "",
+            arguments={"x-match": "all", "rung": "5s"},
+        )
+        await close_channel(channel)
+        assert (await back(config, await keys(config))).done == 2
+        assert len(await drained(connection, on_the_way(names), 2)) == 2
+        assert await left(config) == []
+
+    async def test_nothing_takes_them(
+        self,
+        connection: AbstractRobustConnection,
+        config: Config,
+        names: Names,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(dlq_take, "RUNG_HEADER", "another")  # so the binding is not made anew
         await bury(connection, names, [job("a"), job("b")], moved("expired"))
         channel = await open_channel(connection, timeout_s=LIMIT_S)
         await channel.queue_unbind(
@@ -242,7 +306,7 @@ class TestTrouble:
             await channel.queue_delete(names.retry_queue("5s"))
         else:
             await channel.exchange_delete(names.retry)
-        with pytest.raises(TopologyMissing):
+        with pytest.raises(TopologyMissing, match=what):
             await back(config, await keys(config))
         await close_channel(channel)
         assert len(await left(config)) == 2
@@ -261,6 +325,15 @@ class TestClearAway:
         stay = [each.job_id for each in letters if not str(each.job_id).endswith("5")]
         assert await left(config) == [*stay, "job-00007"]
         assert await drained(connection, on_the_way(names)) == []
+
+    async def test_all_that_was_written_again(
+        self, connection: AbstractRobustConnection, config: Config, names: Names
+    ) -> None:
+        await bury(connection, names, [*written_again("one", 3), rejected("other")])
+        chosen = await keys(config, lambda job_id: job_id == "one")
+        taken = await clear_away(config, chosen, stop=asyncio.Event(), progress=lambda _: None)
+        assert (taken.done, taken.left) == (1, 0)
+        assert await left(config) == ["other"]
 
     async def test_stopped(
         self, connection: AbstractRobustConnection, config: Config, names: Names

@@ -5,15 +5,26 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sluicegate.ops.intervals import harm_bound, needed, percent, wilson, with_interval
+from sluicegate.ops.intervals import (
+    expected_harm,
+    harm_bound,
+    needed,
+    percent,
+    wilson,
+    with_interval,
+)
 
 
-@pytest.mark.parametrize(("hits", "of"), [(0, 10), (10, 10), (3, 7), (1, 5000)])
+@pytest.mark.parametrize(
+    ("hits", "of"), [(0, 10), (0, 38), (0, 900), (10, 10), (38, 38), (3, 7), (1, 5000)]
+)
 def test_wilson_holds_the_rate_within_0_and_1(hits: int, of: int) -> None:
     interval = wilson(hits, of)
     assert interval is not None
     low, high = interval
-    assert 0 <= low <= hits / of <= high + 1e-12 <= 1 + 1e-12
+    assert 0 <= low <= hits / of <= high <= 1
+    assert (low == 0) == (hits == 0)
+    assert (high == 1) == (hits == of)
 
 
 def test_wilson_of_nothing() -> None:
@@ -50,11 +61,21 @@ def test_as_many_as_are_needed_are_enough_and_one_fewer_is_not(
     rate: float, thresholds: int
 ) -> None:
     count = needed(rate, thresholds)
-    assert harm_bound(0, count, thresholds) <= rate < harm_bound(0, count - 1, thresholds)
+    assert expected_harm(0, count, thresholds) <= rate + 1e-12
+    assert expected_harm(0, count - 1, thresholds) > rate
 
 
-def test_one_in_a_thousand_takes_three_thousand() -> None:
-    assert needed(0.001) == 2995
+def test_one_in_a_thousand_takes_a_thousand_for_each_threshold() -> None:
+    assert [needed(0.001, count) for count in (1, 2, 10)] == [999, 1999, 9999]
+    assert expected_harm(0, 2, 5) == 1
+
+
+@given(st.integers(0, 50), st.integers(1, 60_000), st.integers(1, 12))
+def test_the_bound_is_above_what_is_expected_and_at_most_three_times_as_much(
+    harmed: int, of: int, thresholds: int
+) -> None:
+    expected = expected_harm(harmed, of, thresholds)
+    assert expected <= harm_bound(harmed, of, thresholds) <= 3 * expected
 
 
 def test_the_bound_holds_as_often_as_it_says() -> None:
