@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -148,9 +149,10 @@ def show_letter(
     config: Config, letter_id: str, *, full: bool = False, as_json: bool = False
 ) -> Iterator[str]:
     """What `show` prints, line by line. Raises NoSuchLetter; errors as `each_letter`."""
-    letter = _the_one(config, letter_id)
+    letter, copies = _the_one(config, letter_id)
     if as_json:
-        data = msgspec.json.encode({**whole(letter), "advice": letter.advice})
+        given = {**whole(letter), "copies": copies, "advice": letter.advice}
+        data = msgspec.json.encode(given)
         yield escaped(msgspec.json.format(data, indent=2)).decode()
         return
     yield from story(
@@ -158,6 +160,7 @@ def show_letter(
         now=utc_now(),
         width=terminal_width(),
         colour=colour_wanted(),
+        copies=copies,
         text_limit=sys.maxsize if full else TEXT_SHOWN,
     )
 
@@ -234,7 +237,7 @@ def replay(config: Config, letter_id: str, attempt: int | None, as_json: bool) -
     \b
     Exit status: 0 all the same; 1 something differs; 3 no broker, no engine.
     """
-    letter = _the_one(config, letter_id)
+    letter, _ = _the_one(config, letter_id)
     # The engine's side, which the other commands do without.
     from .cmd_worker import with_model  # noqa: PLC0415
     from .dlq_replay import Replayed, attempts_of, lines, replay_all  # noqa: PLC0415
@@ -258,11 +261,13 @@ def replay(config: Config, letter_id: str, attempt: int | None, as_json: bool) -
         click.get_current_context().exit(console.FAILED)
 
 
-def _the_one(config: Config, letter_id: str) -> Letter:
-    """The letter with this id, of copies the best by its rank. Raises NoSuchLetter."""
+def _the_one(config: Config, letter_id: str) -> tuple[Letter, int]:
+    """The letter with this id, of copies the best by its rank, and how many there are. Raises
+    NoSuchLetter."""
     wanted = Wanted([letter_id])
     # Those with the whole id of a letter, of a job, and with a part of one: never one for another.
     meant: tuple[dict[str, Letter], ...] = ({}, {}, {})
+    copies: Counter[str] = Counter()
 
     def visit(letter: Letter) -> None:
         head = letter.head
@@ -272,13 +277,14 @@ def _the_one(config: Config, letter_id: str) -> Letter:
         known = shelf.get(head.key)
         if known is None and len(shelf) >= _MOST_MEANT:
             return
+        copies[head.key] += 1
         if known is None or letter.rank > known.rank:
             shelf[head.key] = letter
 
     asyncio.run(each_letter(config, visit))
     # Raises where it means several; where it means one, no shelf was too short for that.
     (key,) = wanted.meant()
-    return next(shelf[key] for shelf in meant if key in shelf)
+    return next(shelf[key] for shelf in meant if key in shelf), copies[key]
 
 
 command.add_command(requeue)

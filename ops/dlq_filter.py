@@ -197,10 +197,6 @@ class Wanted:
                 hit = True
         return hit
 
-    def is_whole(self, head: Head) -> bool:
-        """Whether what was asked for is the whole id of this letter, or of its job."""
-        return head.id in self._ids or head.job_id in self._ids
-
     def meant(self) -> list[str]:
         """The keys of the letters meant, one for each that was asked for.
 

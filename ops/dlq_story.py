@@ -32,11 +32,17 @@ _ACTIONS: Final = {"note": "noted", "rollback": "went back", "give_up": "gave up
 
 
 def story(
-    letter: Letter, *, now: datetime, width: int, colour: bool, text_limit: int = TEXT_SHOWN
+    letter: Letter,
+    *,
+    now: datetime,
+    width: int,
+    colour: bool,
+    text_limit: int = TEXT_SHOWN,
+    copies: int = 1,
 ) -> Iterator[str]:
     """Everything, in the order in which it is read."""
     yield _title(one_line(f"dead letter {letter.head.id}", 200), width, colour)
-    yield from table(_what(letter, now), indent="  ")
+    yield from table(_what(letter, now, copies), indent="  ")
     if letter.job is not None:
         yield ""
         yield _title("the job", width, colour)
@@ -70,12 +76,14 @@ def _time(at: datetime | None) -> str:
     return local(at, "%Y-%m-%d %H:%M:%S") if at is not None else "?"
 
 
-def _what(letter: Letter, now: datetime) -> Iterator[tuple[str, str]]:
+def _what(letter: Letter, now: datetime, copies: int) -> Iterator[tuple[str, str]]:
     head = letter.head
     yield "why", one_line(f"{head.reason}: {head.sentence}", 600)
     if head.gate or head.flaw:
         yield "found by", one_line(f"{head.gate or '?'}: {head.flaw or '?'}", 200)
     yield "when", f"{_time(head.at)} ({age(head.at, now)} ago)"
+    if copies > 1:
+        yield "copies", f"{copies}, of which this is the newest"
     yield "job", one_line(head.job_id or "not known", 200)
     message = letter.message
     if isinstance(message, DeadLetter):

@@ -63,6 +63,8 @@ class TestWrittenAgain:
         if asked != "--all":
             shown = await dlq("show", asked, "--json")
             assert json.loads(shown.out)["message"]["job"]["metadata"] == {"time": 3}
+            assert json.loads(shown.out)["copies"] == 3
+            assert "copies    3, of which this is the newest" in (await dlq("show", asked)).out
         else:
             (line,) = (await dlq("list", "--json")).lines
             assert (line["id"], line["copies"]) == ("the-letter-of-order-1", 3)

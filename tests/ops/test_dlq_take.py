@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
+from aiormq import spec
 from msgspec import structs
 from sluicegate.ops import dlq_take
 from sluicegate.ops.dlq_again import Changes
@@ -102,6 +103,26 @@ class TestSendBack:
         assert await left(config) == [
             letter.job_id for letter in letters if int(str(letter.job_id)[-1]) % 3
         ]
+
+    async def test_what_is_sent_outlives_the_broker(
+        self, connection: AbstractRobustConnection, config: Config, names: Names
+    ) -> None:
+        await bury(connection, names, numbered(1))
+        assert (await back(config, await keys(config))).done == 1
+        channel = await open_channel(connection, timeout_s=LIMIT_S)
+        async with asyncio.timeout(LIMIT_S):
+            while True:
+                for queue in on_the_way(names):
+                    if isinstance(
+                        (found := await channel.basic_get(queue, no_ack=True)).delivery,
+                        spec.Basic.GetOk,
+                    ):
+                        break
+                else:
+                    continue
+                break
+        await close_channel(channel)
+        assert found.header.properties.delivery_mode == 2
 
     async def test_a_worker_gets_it_by_its_lane(
         self, connection: AbstractRobustConnection, config: Config, names: Names
