@@ -59,7 +59,8 @@ class Rules(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in ("must_include", "must_not_include", "must_match", "must_not_match"):
             require_clean(name, getattr(self, name))
-            if not all(phrase.strip() for phrase in getattr(self, name)):
+            # A pattern of blanks may be meant: two in a row, say.
+            if "include" in name and not all(phrase.strip() for phrase in getattr(self, name)):
                 raise InvalidMessage(
                     Reason.INVALID_FIELD, name, "has a phrase of nothing but blanks"
                 )

@@ -11,7 +11,13 @@ from typing import Any, Final
 
 from aio_pika.abc import AbstractRobustConnection
 
-from ..guards.checks.thresholds import BadThresholds, profile_names, read_tables, thresholds
+from ..guards.checks.thresholds import (
+    BadThresholds,
+    profile_names,
+    read_tables,
+    require_usable,
+    thresholds,
+)
 from ..producer.confirms import ConfirmedPublisher
 from . import logs, metrics
 from .check_intake import EXAMINER, CheckIntake
@@ -144,9 +150,11 @@ def check_tables(config: Config) -> dict[str, dict[str, Any]] | None:
     if not config.checks_file:
         return None
     try:
-        return read_tables(file_text(config.checks_file, "checks_file"))
+        tables = read_tables(file_text(config.checks_file, "checks_file"))
+        require_usable(tables)
     except BadThresholds as error:
         raise ConfigError(f"checks_file {config.checks_file}: {error}") from error
+    return tables
 
 
 def run_checker(config: Config) -> int:

@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ..guards.checks.language_names import language_problem
 from ..guards.checks.patterns import pattern_problem
 from ..guards.kenlm_score import load_scorer
 from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
@@ -42,7 +43,7 @@ class Gating:
 
     def of(self, job: GenerationJob) -> JobGating:
         """Raises InvalidMessage for a profile that there is not, for overrides that make no sense,
-        and for patterns that can't be searched with."""
+        and for rules that nothing can be held against."""
         if job.profile not in profile_names():
             raise InvalidMessage(
                 Reason.UNSUPPORTED,
@@ -58,7 +59,10 @@ class Gating:
 
 
 def _require_usable(job: GenerationJob) -> None:
-    """Refuse patterns that no checker would search with: better now than behind a whole text."""
+    """Refuse rules that no checker can hold a text against: better now than behind a whole text."""
+    language = job.rules.language
+    if language is not None and (problem := language_problem(language)) is not None:
+        raise InvalidMessage(Reason.UNSUPPORTED, "$.rules.language", problem)
     for name in ("must_match", "must_not_match"):
         for index, pattern in enumerate(getattr(job.rules, name)):
             if (problem := pattern_problem(pattern)) is not None:

@@ -17,6 +17,7 @@ _LETTER: Final = regex.compile(r"\p{L}")
 _NO_LANGUAGE: Final = regex.compile(
     r"^[ \t>]*+(?P<fence>`{3,}+|~{3,}+).*?(?:^[ \t>]*+(?P=fence)|\Z)"  # fenced code
     r"|`[^`\n]++`"
+    r"|[#=\-_*~+^.]{5,}+"  # lines drawn with marks
     r"|\b(?:https?|ftp|file|mailto):\S++|\bwww\.\S++|(?<!\S)[^\s@]++@\S++"
     r"|</?[a-zA-Z!][^<>\n]*+>"
     r"|%\(\w++\)\w|\{\{?[^{}\n]*+\}?\}|&\w++;"

@@ -31,6 +31,16 @@ _LINE: Final = 80
 _STEPS: Final = 3
 # A passage is made of these: sentences, or lines.
 _SENTENCE: Final = regex.compile(r"[^\n.!?。！？।؟።]*+(?:[.!?。！？।؟።]++|\n|\Z)")
+# Of a sentence: its words, what parts its clauses, and scripts that set no blanks, whose words
+# can't be counted.
+_WORD: Final = regex.compile(r"\p{L}[\p{L}\p{M}\p{N}'’\-]*+")
+_CLAUSE: Final = regex.compile(r"[,;:|–—•·/()]|\s-\s")
+_UNSPACED: Final = regex.compile(
+    r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}\p{Tibetan}]"
+)
+# Words a clause of a sentence has on average. Lists of names have fewer, and what is named may be
+# in any language: "Kraków: obwarzanek. Pasta: tagliatelle al ragù, ravioli."
+_CLAUSE_WORDS: Final = 3.5
 # What is quoted may be in any language.
 _QUOTED: Final = regex.compile(
     r"^[ \t]*+>.*$|“[^“”]*+”|«[^«»]*+»|„[^„“”]*+[“”]|「[^「」]*+」|\"[^\"\n]*+\"", regex.MULTILINE
@@ -88,6 +98,8 @@ def check_whole(subject: Subject, thresholds: Thresholds) -> CheckRecord:
     text = subject.text[:_MOST]
     if letters(prose := blanked(text)) < thresholds.language_letters:
         return skipped(WHOLE, f"fewer than {thresholds.language_letters} letters of prose")
+    if _is_list(prose):
+        return skipped(WHOLE, "a list of names, which may be in any language")
     other, score = another(prose, language)
     if score <= limit:
         return passed(WHOLE, score, limit)
@@ -140,7 +152,8 @@ def measures(subject: Subject, thresholds: Thresholds) -> dict[str, float]:
     scores: dict[str, float] = {}
     if language not in KNOWN:
         return scores
-    if letters(prose := blanked(text)) >= thresholds.language_letters:
+    prose = blanked(text)
+    if letters(prose) >= thresholds.language_letters and not _is_list(prose):
         scores[WHOLE] = another(prose, language)[1]
     found = passages(text, language, thresholds.language_passage_letters)
     if worst := max((each.probability for each in found), default=0.0):
@@ -158,10 +171,11 @@ def another(prose: str, language: str) -> tuple[str, float]:
 
 def passages(text: str, language: str, size: int) -> Iterator[Passage]:
     """Overlapping stretches of sentences, of `size` letters or little more, with the likeliest
-    language other than the text's."""
+    language other than the text's; none that is a list of names."""
     for start, end in _stretches(prose := _unquoted(text), size):
         blank = len(prose[start:end]) - len(prose[start:end].lstrip())
-        yield Passage(start + blank, end, *another(prose[start:end], language))
+        if not _is_list(prose[start:end]):
+            yield Passage(start + blank, end, *another(prose[start:end], language))
 
 
 def merged(found: Iterator[Passage]) -> list[Passage]:
@@ -227,6 +241,21 @@ def _unquoted(text: str) -> str:
     return _QUOTED.sub(lambda found: " " * len(found[0]), blanked(text))
 
 
+def _is_list(prose: str) -> bool:
+    """Whether less than half of the letters are in sentences."""
+    parts = [found[0] for found in _SENTENCE.finditer(prose)]
+    return 2 * sum(letters(part) for part in parts if _is_sentence(part)) < letters(prose)
+
+
+def _is_sentence(text: str) -> bool:
+    """Whether it is no list of names."""
+    if _UNSPACED.search(text):
+        return True
+    words = len(_WORD.findall(text))
+    clauses = 1 + len(_CLAUSE.findall(text.strip().rstrip(",;:")))
+    return words >= _CLAUSE_WORDS * clauses
+
+
 def _evidence(text: str, bad: list[Passage]) -> list[Evidence]:
     return [evidence(text, each.start, each.end) for each in bad]
 
@@ -236,4 +265,4 @@ def _why_not(language: str | None, limit: float) -> str:
         return SWITCHED_OFF
     if language is None:
         return "no language is declared, nor plain from the prompt"
-    return f"the detector does not know {language}"
+    return f"unknown language: {language} is none that the detector knows"

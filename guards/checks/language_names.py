@@ -19,6 +19,12 @@ _CODES: Final = (
 )
 KNOWN: Final = frozenset(_CODES.split())
 
+# Codes of two letters of ISO 639-1 beside these, of languages that nothing here knows.
+_OTHERS: Final = (
+    "aa ab ae ak ay bi bm ch cr cu dz ee ff fj fo ha ho hz ig ii ik iu ki kg kj kl kr ks lg ln lu "
+    "mh na nd ng nr nv ny oj om pi rn rw se sg sm sn ss st tn to ts tw ty ve xh za zu bh ti"
+)
+
 # Codes that mean the same to the detector.
 _ALIASES: Final = {
     "nb": "no",
@@ -222,6 +228,15 @@ def mentions_other(language: str) -> regex.Pattern[str]:
 def code_of(language: str) -> str:
     """The detector's code for an ISO 639 code; the same where it has no other."""
     return _ALIASES.get(language, language)
+
+
+def language_problem(language: str) -> str | None:
+    """Why nothing can be in this language, or None. For the place where jobs come in, too: with a
+    code that there is not, no text would ever be looked at. A language that the detector does not
+    know is none the less one; codes of three letters are too many to be looked up."""
+    if len(language) > 2 or {language, code_of(language)} & KNOWN.union(_OTHERS.split()):
+        return None
+    return f"{language} is no code of ISO 639, such as en, de, ja, zh"
 
 
 @cache

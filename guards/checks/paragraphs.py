@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from ...schemas import CheckRecord, Evidence, Flaw
-from .prose import Line, lines, words
+from .prose import Line, blocks, words
 from .records import SWITCHED_OFF, evidence, passed, rejected, skipped
 from .subject import Subject
 from .thresholds import Thresholds
@@ -20,8 +20,6 @@ from .thresholds import Thresholds
 PARAGRAPHS: Final = "duplicate_paragraphs"
 _WORDS: Final = 20
 _CHARACTERS: Final = 80
-# Lines of verse are shorter on average, in characters.
-_VERSE: Final = 60
 _LEADS: Final = 4
 _MOST: Final = 200_000
 # Pairs shown, of two places each.
@@ -105,18 +103,13 @@ def _jaccard(one: _Paragraph, other: _Paragraph, both: int) -> float:
 
 def _paragraphs(text: str) -> list[_Paragraph]:
     skip = max(0, len(text) - _MOST)
-    groups: list[list[Line]] = []
-    for line in lines(text[skip:]):
-        if line.paragraph or not groups:
-            groups.append([])
-        groups[-1].append(line)
-    made = (_paragraph(text, skip, group) for group in groups)
+    made = (_paragraph(text, skip, block) for block in blocks(text[skip:]))
     return [each for each in made if each is not None]
 
 
 def _paragraph(text: str, skip: int, group: list[Line]) -> _Paragraph | None:
     length = sum(line.end - line.start for line in group)
-    if length < _CHARACTERS or (len(group) > 1 and length < _VERSE * len(group)):
+    if length < _CHARACTERS:
         return None
     folded = [w.folded for line in group for w in words(text, skip + line.start, skip + line.end)]
     if len(folded) < _WORDS:

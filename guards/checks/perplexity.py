@@ -45,12 +45,14 @@ def check_perplexity(subject: Subject, thresholds: Thresholds) -> CheckRecord:
     score = measures(subject, thresholds).get(PERPLEXITY)
     if score is None:
         return skipped(PERPLEXITY, _no_score(subject))
+    part = _part(subject)
     if score <= limit:
-        return passed(PERPLEXITY, score, limit)
+        return passed(PERPLEXITY, score, limit, part)
     return rejected(
         PERPLEXITY,
         Flaw.HIGH_PERPLEXITY,
-        f"the scoring model expects none of it: perplexity {math.exp(score):,.0f} over all",
+        f"the scoring model expects none of it: perplexity {math.exp(score):,.0f} over all"
+        + (f"; {part}" if part else ""),
         score=score,
         threshold=limit,
         evidence=[evidence(subject.text, 0, len(subject.text))],
@@ -66,14 +68,15 @@ def check_window(subject: Subject, thresholds: Thresholds) -> CheckRecord:
     found = worst(scores, thresholds.perplexity_window_tokens) if scores else None
     if scores is None or found is None:
         return skipped(WINDOW, _no_score(subject))
+    part = _part(subject)
     if found.mean <= limit:
-        return passed(WINDOW, found.mean, limit)
+        return passed(WINDOW, found.mean, limit, part)
     begin, end = scores.chars[found.begin][0], scores.chars[found.end - 1][1]
     return rejected(
         WINDOW,
         Flaw.HIGH_PERPLEXITY,
         f"the scoring model expects none of a part of it: perplexity {math.exp(found.mean):,.0f} "
-        f"over {found.end - found.begin} tokens",
+        f"over {found.end - found.begin} tokens" + (f"; {part}" if part else ""),
         score=found.mean,
         threshold=limit,
         evidence=[evidence(subject.text, begin, end)],
@@ -115,6 +118,20 @@ def _stretches(chars: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     edges += [at for at in range(1, len(chars)) if chars[at][0] - chars[at - 1][1] > _GAP]
     edges.append(len(chars))
     return list(pairwise(edges))
+
+
+def _part(subject: Subject) -> str:
+    """What to say where not all of the text was scored, "" where it was."""
+    scores, length = subject.scores, len(subject.text)
+    if scores is None:
+        return ""
+    edges = [0, *(edge for pair in scores.chars for edge in pair), length]
+    left_out = sum(
+        gap for a, b in zip(edges[::2], edges[1::2], strict=True) if (gap := b - a) > _GAP
+    )
+    if not left_out:
+        return ""
+    return f"only {length - left_out:,} of the {length:,} characters were looked at"
 
 
 def _no_score(subject: Subject) -> str:

@@ -59,7 +59,7 @@ def fold(text: str) -> str:
 
 def check_must_include(check: str, text: Folded, phrases: tuple[str, ...]) -> CheckRecord:
     """Whether every phrase is there."""
-    missing = [phrase for phrase in phrases if not text.places(phrase)]
+    missing = [phrase for phrase in _said(phrases) if not text.places(phrase)]
     if not missing:
         return passed(check)
     shown = ", ".join(repr(phrase) for phrase in missing[:5])
@@ -73,7 +73,7 @@ def check_must_include(check: str, text: Folded, phrases: tuple[str, ...]) -> Ch
 
 def check_must_not_include(check: str, text: Folded, phrases: tuple[str, ...]) -> CheckRecord:
     """Whether no phrase is there."""
-    found = {phrase: places for phrase in phrases if (places := text.places(phrase))}
+    found = {phrase: places for phrase in _said(phrases) if (places := text.places(phrase))}
     if not found:
         return passed(check)
     shown = ", ".join(repr(phrase) for phrase in list(found)[:5])
@@ -83,6 +83,11 @@ def check_must_not_include(check: str, text: Folded, phrases: tuple[str, ...]) -
         f"the text has {shown}" + (f" and {len(found) - 5} more" if len(found) > 5 else ""),
         evidence=[evidence(text.text, *place) for places in found.values() for place in places],
     )
+
+
+def _said(phrases: tuple[str, ...]) -> list[str]:
+    """Those that are not blank: that a text has white space says nothing of it."""
+    return [phrase for phrase in phrases if phrase.strip()]
 
 
 def _is_composed(text: str) -> bool:

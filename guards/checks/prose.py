@@ -23,6 +23,8 @@ _WORD: Final = regex.compile(
 )
 # Of a long line it takes one in so many characters: a sentence may have a semicolon.
 _PER: Final = 60
+# Lines of verse, and items of lists, are shorter on average, in characters.
+_VERSE: Final = 60
 # A line of prose has so many letters, and they are at least half of it.
 _LETTERS: Final = 12
 
@@ -61,6 +63,22 @@ def lines(text: str) -> Iterator[Line]:
             yield Line(start, end, new)
             new = False
         at = end + 1
+
+
+def blocks(text: str) -> Iterator[list[Line]]:
+    """The lines of prose that stand together, without verse and short items, in order."""
+    block: list[Line] = []
+    for line in lines(text):
+        if line.paragraph and block:
+            yield from _running(block)
+            block = []
+        block.append(line)
+    yield from _running(block)
+
+
+def _running(block: list[Line]) -> Iterator[list[Line]]:
+    if block and sum(line.end - line.start for line in block) >= _VERSE * len(block):
+        yield block
 
 
 def is_prose(line: str) -> bool:

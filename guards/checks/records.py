@@ -19,9 +19,17 @@ def tame(text: str) -> str:
     return text.translate(_UNTAME)
 
 
-def passed(check: str, score: float | None = None, threshold: float | None = None) -> CheckRecord:
-    """Nothing wrong."""
-    return CheckRecord(check=check, outcome="passed", score=score, threshold=threshold)
+def passed(
+    check: str, score: float | None = None, threshold: float | None = None, detail: str = ""
+) -> CheckRecord:
+    """Nothing wrong; `detail` says what was not looked at."""
+    return CheckRecord(
+        check=check,
+        outcome="passed",
+        score=score,
+        threshold=threshold,
+        detail=_cut(tame(detail), MAX_DETAIL),
+    )
 
 
 def skipped(check: str, why: str) -> CheckRecord:

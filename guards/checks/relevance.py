@@ -6,13 +6,20 @@ Function for Neural Conversation Models", 2016): log likelihood behind the promp
 empty one, mean over the first tokens, in nats. A token counts as at most half a nat less likely: a
 refusal, or a better writer than the scoring model, is full of words that it did not expect, while
 an answer to this prompt is known by those that it did.
+
+It is judged only where it can be: English prose that the scoring model follows, behind an English
+prompt of some length. The model knows too little of anything else to see what a prompt has to do
+with it, and behind a short prompt ("name ideas", "go on") everything is as likely as before.
 """
 
 import math
 from typing import Final
 
 from ...schemas import CheckRecord, Flaw
+from .english import english
+from .prose import lines
 from .records import SWITCHED_OFF, evidence, passed, rejected, skipped
+from .scores import TextScores
 from .subject import Subject
 from .thresholds import Thresholds
 
@@ -24,9 +31,19 @@ SIMILARITY: Final = "relevance_similarity"
 _LOSS: Final = 0.5
 # Tokens of the text: a "yes" may answer anything.
 _LEAST: Final = 24
-# Letters of the prompt: "go on" says nothing of what comes.
-_PROMPT: Final = 12
-# Letters of the text, for the embedding model.
+# Letters of the prompt: "plan my Saturday" says nothing of what comes.
+_PROMPT: Final = 24
+# The least share of common English words in prompt and in text.
+_ENGLISH: Final = 0.15
+# The least share of prose in the text, of characters that are not blank.
+_PROSE: Final = 0.7
+# The most surprise, in nats a token without the prompt, of a text that the model follows: verse,
+# wit and quick talk have more, and gain little by any prompt.
+_FOLLOWED: Final = 4.0
+# Of prompt and text so many characters are looked at, of the prompt the last ones.
+_MOST: Final = 4_000
+# Letters of prompt and text for the embedding model.
+_ASKED: Final = 12
 _LETTERS: Final = 40
 
 
@@ -55,16 +72,40 @@ def check_similarity(subject: Subject, thresholds: Thresholds) -> CheckRecord:
 def measures(subject: Subject, _thresholds: Thresholds) -> dict[str, float]:
     """Both, by the names of their checks, as far as they can say something."""
     scores = subject.scores
-    if scores is None or _letters(subject.prompt) < _PROMPT:
+    if scores is None or _letters(subject.prompt) < _ASKED:
         return {}
     found: dict[str, float] = {}
-    count = len(scores.given_prompt)
-    if count >= _LEAST:
+    if _is_judged(subject, scores):
         pairs = zip(scores.given_prompt, scores.logprobs, strict=False)
-        found[RELEVANCE] = math.fsum(max(-_LOSS, given - alone) for given, alone in pairs) / count
+        gains = [max(-_LOSS, given - alone) for given, alone in pairs]
+        found[RELEVANCE] = math.fsum(gains) / len(gains)
     if scores.similarity is not None and _letters(subject.text) >= _LETTERS:
         found[SIMILARITY] = scores.similarity
     return found
+
+
+def _is_judged(subject: Subject, scores: TextScores) -> bool:
+    """Whether the likelihood can tell anything."""
+    count = min(len(scores.given_prompt), len(scores.logprobs))
+    prompt, text = subject.prompt[-_MOST:], subject.text[:_MOST]
+    return (
+        count >= _LEAST
+        and -math.fsum(scores.logprobs[:count]) <= _FOLLOWED * count
+        and _letters(prompt) >= _PROMPT
+        and english(prompt) >= _ENGLISH
+        and english(text) >= _ENGLISH
+        and _prose(text) >= _PROSE
+    )
+
+
+def _prose(text: str) -> float:
+    """The share of prose in a text, of characters that are not blank."""
+    prose = sum(_dense(text[line.start : line.end]) for line in lines(text))
+    return prose / max(1, _dense(text))
+
+
+def _dense(text: str) -> int:
+    return sum(map(len, text.split()))
 
 
 def _check(
@@ -74,7 +115,7 @@ def _check(
         return skipped(name, SWITCHED_OFF)
     score = measures(subject, thresholds).get(name)
     if score is None:
-        return skipped(name, "no scores, or prompt or text too short to say")
+        return skipped(name, "no scores, or prompt or text too short, or such that nothing shows")
     if score >= limit:
         return passed(name, score, limit)
     return rejected(

@@ -1,7 +1,8 @@
 """Repetition over the whole text: runs of words said three times, and how far the text compresses.
 
-Rows, code, data and short items are alike because they must be, so prose alone is judged, and a
-refrain comes twice because it is one: a run of words counts from its third time on. Time and memory
+Rows, code, data, verse and short items are alike because they must be, so running prose alone is
+judged, and a refrain comes twice because it is one: a run of words counts from its third time on.
+Loops of short lines are for the streaming gates, which see that they are exact. Time and memory
 are proportional to the text, of which at most the last 200,000 characters are judged.
 """
 
@@ -12,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from ...schemas import CheckRecord, Evidence, Flaw
-from .prose import Word, lines, words
+from .prose import Word, blocks, words
 from .records import SWITCHED_OFF, evidence, passed, rejected, skipped
 from .subject import Subject
 from .thresholds import Thresholds
@@ -93,7 +94,7 @@ def compression(prose: str) -> float:
 def _packed(text: str, thresholds: Thresholds) -> float | None:
     """None where there is too little prose, or it is a few long words: laughter, a scream."""
     text = text[-_MOST:]
-    prose = "\n".join(text[line.start : line.end] for line in lines(text))
+    prose = "\n".join(text[line.start : line.end] for block in blocks(text) for line in block)
     some = list(islice(words(prose, 0, len(prose)), _WORDS))
     if len(prose) < thresholds.repetition_characters or len(some) < _WORDS:
         return None
@@ -102,8 +103,9 @@ def _packed(text: str, thresholds: Thresholds) -> float | None:
 
 def _words(text: str) -> Iterator[Word]:
     skip = max(0, len(text) - _MOST)
-    for line in lines(text[skip:]):
-        yield from words(text, skip + line.start, skip + line.end)
+    for block in blocks(text[skip:]):
+        for line in block:
+            yield from words(text, skip + line.start, skip + line.end)
 
 
 def _too_short(found: list[Word], thresholds: Thresholds) -> bool:

@@ -23,6 +23,9 @@ _FENCE_LINE: Final = regex.compile(
     r"^[ \t>]*+(?:[-*+]|\d{1,3}[.)])?[ \t]*+(?P<fence>`{3,}+(?!.*`)|~{3,}+)[ \t]*+(?P<info>.*)$",
     regex.MULTILINE,
 )
+_SOMETHING: Final = regex.compile(r"\S")
+# From so many columns on a line is indented code, unless it stands in a list.
+_INDENTED: Final = 4
 # More of them, and no word behind, are no fence.
 _MARKS: Final = 5
 # What closes a sentence or a line that is none: a table row, a rule, a heading; the last word of a
@@ -100,25 +103,59 @@ def check_fences(subject: Subject, thresholds: Thresholds) -> CheckRecord:
 
 
 def _open_fence(text: str) -> int | None:
-    """Where the block begins that is open at the end; None where there is none in one of the two
-    ways to read fences: by CommonMark, or as models nest them, a fence with a word behind it
-    opening a block within a block."""
+    """Where the block begins that is open at the end; None where there is none in one of the ways
+    to read fences: by CommonMark, in a list or not, or with marks that are only shown; or as models
+    nest them, a fence with a word behind it opening a block within a block."""
     if "```" not in text and "~~~" not in text:
         return None
-    flat: tuple[str, int] | None = None
-    nested: list[tuple[str, int]] = []
-    for found in _FENCE_LINE.finditer(text):
-        fence, at = found["fence"], found.start("fence")
-        has_info, may_open = bool(found["info"].strip()), not _is_underline(text, found)
-        if flat is not None:
-            flat = flat if has_info or not _closes(fence, flat[0]) else None
-        elif may_open:
-            flat = fence, at
-        if nested and not has_info and _closes(fence, nested[-1][0]):
-            nested.pop()
-        elif may_open and (not nested or has_info):
-            nested.append((fence, at))
-    return None if flat is None or not nested else flat[1]
+    lines = list(_FENCE_LINE.finditer(text))
+    flat = _read_flat(text, lines)
+    others = (
+        lambda: _read_nested(text, lines),
+        lambda: _read_flat(text, [found for found in lines if not _is_indented(found[0])]),
+        lambda: _read_flat(text, [found for found in lines if not _stands_alone(text, found)]),
+    )
+    return None if flat is None or any(read() is None for read in others) else flat
+
+
+def _read_flat(text: str, lines: list[regex.Match[str]]) -> int | None:
+    """Where the last block begins, if it is open, where blocks hold no others."""
+    opened: regex.Match[str] | None = None
+    for found in lines:
+        if opened is None:
+            opened = None if _is_underline(text, found) else found
+        elif not found["info"].strip() and _closes(found["fence"], opened["fence"]):
+            opened = None
+    return None if opened is None else opened.start("fence")
+
+
+def _read_nested(text: str, lines: list[regex.Match[str]]) -> int | None:
+    """Where the innermost block begins that is open at the end."""
+    opened: list[regex.Match[str]] = []
+    for found in lines:
+        has_info = bool(found["info"].strip())
+        if opened and not has_info and _closes(found["fence"], opened[-1]["fence"]):
+            opened.pop()
+        elif not _is_underline(text, found) and (not opened or has_info):
+            opened.append(found)
+    return opened[-1].start("fence") if opened else None
+
+
+def _is_indented(line: str) -> bool:
+    wide = line.expandtabs(_INDENTED)
+    return len(wide) - len(wide.lstrip()) >= _INDENTED
+
+
+def _stands_alone(text: str, found: regex.Match[str]) -> bool:
+    """Whether a line of marks has no word, a blank line before and behind it, and something behind
+    that: a block does not begin so, but whoever shows the marks writes them so."""
+    if found["info"].strip() or not found.start():
+        return False
+    end, start = found.start() - 1, found.end() + 1
+    above = text[text.rfind("\n", 0, end) + 1 : end]
+    stop = text.find("\n", start)
+    below = text[start : stop if stop >= 0 else len(text)]
+    return not above.strip() and not below.strip() and _SOMETHING.search(text, start) is not None
 
 
 def _is_underline(text: str, found: regex.Match[str]) -> bool:

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from ...schemas import Rules
 from .json_schema import schema_problem
+from .language_names import KNOWN, code_of
+from .own_rules import UnknownRule, find_rule
 from .patterns import pattern_problem
 
 _BASE: Final = "base"
@@ -159,6 +161,28 @@ def read_tables(text: str) -> dict[str, dict[str, Any]]:
         _check(table, f"profile {name}: ")
         _check_rules(_rules(table.get(_RULES, {}), ""), f"profile {name}: {_RULES}: ")
     return tables
+
+
+def require_usable(deployment: Mapping[str, Mapping[str, Any]]) -> None:
+    """See to it that every profile has thresholds, and rules that this installation can judge by:
+    what would fail, or be skipped, on every text had better be known when the checker starts.
+    Loads the rule functions. Raises BadThresholds."""
+    for profile in profile_names():
+        rules = thresholds(profile, deployment=deployment).rules
+        where = f"profile {profile}: {_RULES}: "
+        if rules.language is not None and code_of(rules.language) not in KNOWN:
+            raise BadThresholds(
+                f"{where}language: the detector does not know {rules.language}, so no text would "
+                "be looked at"
+            )
+        for name in rules.own:
+            try:
+                find_rule(name)
+            except UnknownRule as error:
+                raise BadThresholds(f"{where}own: {error}") from None
+            except (Exception, SystemExit) as error:
+                what = f"{type(error).__name__}: {error}"
+                raise BadThresholds(f"{where}own: loading {name} raised {what}") from error
 
 
 def _check_rules(rules: Rules, where: str) -> None:

@@ -87,3 +87,10 @@ def test_a_pattern_that_no_checker_would_search_with_is_refused_at_once(
         Gating().of(GenerationJob(prompt="x", rules=rules))
     assert refused.value.reason is Reason.UNSUPPORTED
     assert refused.value.field == "$.rules.must_match[1]"
+
+
+def test_a_language_that_there_is_not_is_refused_at_once() -> None:
+    with pytest.raises(InvalidMessage, match="ISO 639") as refused:
+        Gating().of(GenerationJob(prompt="x", rules=Rules(language="xx")))
+    assert refused.value.field == "$.rules.language"
+    assert Gating().of(GenerationJob(prompt="x", rules=Rules(language="pt")))

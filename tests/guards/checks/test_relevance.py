@@ -4,13 +4,14 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sluicegate.guards.checks.english import english
 from sluicegate.guards.checks.relevance import check_relevance, check_similarity, measures
 from sluicegate.guards.checks.scores import TextScores
 from sluicegate.guards.checks.subject import Subject
 from sluicegate.guards.checks.thresholds import Thresholds, thresholds
 from sluicegate.schemas import CheckRecord, Flaw
 
-PROMPT = "How do tides come about?"
+PROMPT = "Explain to me how the tides come about."
 TEXT = "The moon pulls at the water that faces it more than at the earth beneath it."
 
 
@@ -20,16 +21,22 @@ def limits(least: float = 0.1, similarity: float = 0.2) -> Thresholds:
 
 
 def scored(
-    gain: float, *, prompt: str = PROMPT, given: int = 64, similarity: float | None = None
+    gain: float,
+    *,
+    prompt: str = PROMPT,
+    text: str = TEXT,
+    alone: float = -3.0,
+    given: int = 64,
+    similarity: float | None = None,
 ) -> Subject:
     scores = TextScores(
         model="m",
         chars=tuple((at, at + 1) for at in range(100)),
-        logprobs=(-3.0,) * 64 + (-9.0,) * 36,
-        given_prompt=(-3.0 + gain,) * given,
+        logprobs=(alone,) * 64 + (-9.0,) * 36,
+        given_prompt=(alone + gain,) * given,
         similarity=similarity,
     )
-    return Subject(text=TEXT, prompt=prompt, scores=scores)
+    return Subject(text=text, prompt=prompt, scores=scores)
 
 
 def both(subject: Subject, bounds: Thresholds) -> tuple[CheckRecord, CheckRecord]:
@@ -67,6 +74,39 @@ def test_by_an_embedding_model() -> None:
 def test_too_little_to_say(subject: Subject) -> None:
     assert measures(subject, limits()) == {}
     assert [record.outcome for record in both(subject, limits())] == ["skipped"] * 2
+
+
+@pytest.mark.parametrize(
+    "subject",
+    [
+        scored(-0.3, prompt="name ideas for my cat"),
+        scored(-0.3, prompt="Plan my Saturday"),
+        scored(-0.3, prompt="Erkläre mir in einfachen Worten, wie Ebbe und Flut entstehen."),
+        scored(-0.3, prompt="潮の満ち引きはどうして起こるのか、わかりやすく説明してください。"),
+        scored(-0.3, text="Der Mond zieht an dem Wasser, das ihm zugewandt ist, stärker."),
+        scored(-0.3, text="wkh prrq sxoov dw wkh zdwhu wkdw idfhv lw pruh wkdq dw wkh hduwk"),
+        scored(-0.3, text="Miso, Biscuit, Pixel, Juniper, Waffles, Onyx, Clementine, Gizmo"),
+        scored(-0.3, text="CC(=O)OC1=CC=CC=C1C(=O)O\nCN1C=NC2=C1C(=O)N(C(=O)N2C)C"),
+        scored(-0.3, text=f"It is like this.\n\n```\n{'for x in a: it = x' * 9}\n```"),
+        # Verse, wit, quick talk: the scoring model follows none of it.
+        scored(-0.3, alone=-4.4),
+    ],
+)
+def test_where_a_prompt_would_not_show_it_is_not_judged(subject: Subject) -> None:
+    assert check_relevance(subject, limits()).outcome == "skipped"
+
+
+@pytest.mark.parametrize("profile", ["code", "creative", "data", "ocr", "off"])
+def test_what_no_prompt_determines_is_not_judged(profile: str) -> None:
+    found = thresholds(profile)
+    assert not (found.check_relevance and found.relevance_min)
+
+
+@given(st.text(max_size=60))
+def test_the_share_of_english_is_a_share_whatever_the_case(text: str) -> None:
+    assert 0 <= english(text) <= 1
+    assert english("THE " + text) >= english(text) or english(text) == 1
+    assert english("The mill stood at the river, and it was old.") > 0.3
 
 
 def test_switched_off() -> None:

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.guards.checks import own_rules
 from sluicegate.guards.checks.lengths import count_words
-from sluicegate.guards.checks.phrases import Folded, fold
+from sluicegate.guards.checks.phrases import (
+    Folded,
+    check_must_include,
+    check_must_not_include,
+    fold,
+)
 from sluicegate.guards.checks.subject import Subject
 
 from .subjects import bad, flaws, judged, limits, subject
@@ -53,7 +58,8 @@ def test_phrases_that_are_not(text: str, phrase: str) -> None:
 def test_a_phrase_is_found_where_it_was_put(before: str, phrase: str, after: str) -> None:
     """Between letters that nothing composes with, in any form and case."""
     for form in ("NFC", "NFD"):
-        text = f"{before}|{unicodedata.normalize(form, phrase)}|{after}"
+        # The "x": a mark at the beginning of what comes after would belong to the bar.
+        text = f"{before}|{unicodedata.normalize(form, phrase)}|x{after}"
         places = Folded(text).places(f"|{phrase}|")
         assert places
         assert all(fold(text[a:b]).split() == fold(f"|{phrase}|").split() for a, b in places)
@@ -192,3 +198,12 @@ def test_without_a_stub_there_is_none() -> None:
     own_rules.find_rule.cache_clear()
     (record,) = bad(subject("Yes.", rules={"own": ("nobody",)}))
     assert "install the package that has it as an entry point" in record.detail
+
+
+@pytest.mark.parametrize("blank", [" ", "\n\t", "\u00a0\u3000"])
+def test_blank_phrases_say_nothing(blank: str) -> None:
+    text = Folded("one two")
+    assert check_must_not_include("x", text, (blank,)).outcome == "passed"
+    assert check_must_include("x", Folded("one"), (blank,)).outcome == "passed"
+    record = check_must_not_include("x", text, (blank, "two"))
+    assert [place.quote for place in record.evidence] == ["two"]

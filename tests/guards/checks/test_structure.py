@@ -134,6 +134,11 @@ def test_a_schema_that_is_none_is_the_check_that_failed() -> None:
         "Text\n\n~~~~~~~~~~~~~~~~~~~\n\nText",
         "```\nx\n```   \n",
         "```js {a=b}\nx\n`````",
+        "It begins with such a line:\n\n    ```python\n\nand ends with a line of three backticks.",
+        "It begins with such a line:\n\n\t~~~\n\nand so on.",
+        "A fence is a line with three backticks:\n\n```\n\nThat is all.",
+        "A block:\n\n```\n\nx = 1\n```\n\nDone.",
+        "1. Install it:\n\n    ```sh\n    ls\n    ```\n2. Run it.",
     ],
 )
 def test_closed_fences(text: str) -> None:
@@ -148,6 +153,9 @@ def test_closed_fences(text: str) -> None:
         ("````\nx\n```", 0),
         ("```\na\n```\n\n```sh\nls", 11),
         ("```\nx\n```python", 0),
+        ("Look:\n\n   ```python\nx = 1", 10),
+        ("Look:\n\n```\n\n", 7),
+        ("Look:\n\n```\n\n```\n\nand\n\n```sh\n\nls", 22),
     ],
 )
 def test_unclosed_fences(text: str, at: int) -> None:

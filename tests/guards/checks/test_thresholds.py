@@ -1,19 +1,24 @@
 """Thresholds: complete, overridden in order, and wrong ones refused in words that help."""
 
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 from typing import Any
 
 import pytest
+from sluicegate.guards.checks import own_rules
 from sluicegate.guards.checks.thresholds import (
     CALIBRATED,
     BadThresholds,
     Thresholds,
     profile_names,
     read_tables,
+    require_usable,
     thresholds,
 )
 from sluicegate.guards.profiles import profile_names as gate_profiles
 from sluicegate.schemas import Rules
+from sluicegate.worker.checker import check_tables
+from sluicegate.worker.config import Config, ConfigError
 
 ROOT = Path(__file__).parents[3]
 
@@ -91,6 +96,50 @@ def test_wrong_files(text: str, problem: str) -> None:
     with pytest.raises(BadThresholds) as raised:
         read_tables(text)
     assert str(raised.value).startswith(problem)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (
+            "[base.rules]\nmin_words = 50\n[chat.rules]\nmax_words = 10",
+            "profile chat: rules: min_words: 50 is more than max_words 10",
+        ),
+        ('[code.rules]\nown = ["nosuch"]', "profile code: rules: own: there is no rule nosuch"),
+        ('[data.rules]\nown = ["ill"]', "profile data: rules: own: loading ill raised "),
+        (
+            '[base.rules]\nlanguage = "xx"',
+            "profile chat: rules: language: the detector does not know xx",
+        ),
+    ],
+)
+def test_what_would_fail_on_every_text_is_known_at_the_start(
+    text: str, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ill = EntryPoint("ill", "sluicegate.no_such_module:rule", own_rules.GROUP)
+
+    def installed(**by: str) -> EntryPoints:
+        return EntryPoints([ill] if by.get("name", "ill") == "ill" else [])
+
+    monkeypatch.setattr(own_rules, "entry_points", installed)
+    own_rules.find_rule.cache_clear()
+    with pytest.raises(BadThresholds) as raised:
+        require_usable(read_tables(text))
+    assert str(raised.value).startswith(problem)
+
+
+def test_a_file_that_can_be_used() -> None:
+    require_usable(read_tables('[base.rules]\nlanguage = "nob"\n[chat.rules]\nmin_words = 3'))
+
+
+def test_a_checker_does_not_start_with_a_file_that_can_not_be_used(tmp_path: Path) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text("[base.rules]\nmin_words = 9\n[chat.rules]\nmax_words = 3\n")
+    config = Config(checks_file=str(own))
+    with pytest.raises(ConfigError, match=r"checks_file .*own.toml: profile chat: rules: min_wo"):
+        check_tables(config)
+    own.write_text("[chat.rules]\nmax_words = 3\n")
+    assert check_tables(config) == {"chat": {"rules": {"max_words": 3}}}
 
 
 def test_wrong_tables() -> None:
