@@ -45,8 +45,8 @@ def next_mutation(
     Starts from the sampling in force in `job`; what was said and avoided before stays. Always
     within the limits of `Sampling`; `job.sampling` itself and its seed are left alone. `rules`:
     those in force, where a profile adds to the job's. `engine_fault`: the worker is suspect,
-    whatever the flaws. Two attempts of one job that always take the best token never have the same sampling,
-    instruction and workers to avoid.
+    whatever the flaws. Two attempts of one job that always take the best token never have the same
+    sampling, instruction and workers to avoid.
     """
     rules = job.rules if rules is None else rules
     before = job.mutation or Mutation(sampling=job.sampling)

@@ -112,7 +112,9 @@ def test_with_a_key_only_the_first_request_that_gets_there_is_struck() -> None:
     assert changed(processor) == [3]
 
 
-@pytest.mark.parametrize("kind", [Fault.LOOP, Fault.MOJIBAKE, Fault.LANGUAGE, *sorted(PAST_THE_MASK)])
+@pytest.mark.parametrize(
+    "kind", [Fault.LOOP, Fault.MOJIBAKE, Fault.LANGUAGE, *sorted(PAST_THE_MASK)]
+)
 @pytest.mark.parametrize("temperature", [0.0, 0.7, 1.0, 2.0])
 def test_the_forced_ids_win_at_any_temperature(kind: Fault, temperature: float) -> None:
     processor = make(kind)
