@@ -8,7 +8,10 @@ from msgspec import structs
 from ..schemas.errors import SluiceError
 from ..worker.config import Config, ConfigError
 from .console import CannotStart
-from .settings import ByTopic, option_flags
+from .settings import ByTopic, current_settings, option_flags
+
+# A worker on the same host has the port that is the default.
+PORT = 9465
 
 _SETTINGS = (
     "amqp_url",
@@ -45,7 +48,8 @@ def command(config: Config) -> None:
     all its texts and verdicts. With "observe" the result is out already, and the verdict follows
     as an event.
 
-    No GPU is needed. Start as many as there is work: they share one queue.
+    No GPU is needed. Start as many as there is work: they share one queue. Its status port is 9465
+    where none is set, so that a worker can run beside it.
 
     \b
     Examples:
@@ -56,6 +60,8 @@ def command(config: Config) -> None:
     # The service pulls in the broker's client and more, which `--help` doesn't need.
     from ..worker.checker import run_checker  # noqa: PLC0415
 
+    if current_settings().sources["metrics_port"].kind == "default":
+        config = structs.replace(config, metrics_port=PORT)
     ready = with_scoring_model(config)
     try:
         code = run_checker(ready)

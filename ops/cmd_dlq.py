@@ -176,7 +176,8 @@ def show_letter(
     help="Write there, all or nothing; otherwise to standard output.",
 )
 @click.option("--raw", is_flag=True, help="The letters whole, not the texts in them.")
-def export(config: Config, wanted: Filter, out: Path | None, raw: bool) -> None:
+@click.option("--force", is_flag=True, help="Replace FILE: labels of yours in it are gone then.")
+def export(config: Config, wanted: Filter, out: Path | None, raw: bool, force: bool) -> None:
     """Write the rejected texts as JSON Lines, labelled "bad" for `sluice evaluate` and `calibrate`.
 
     A line is {"id": "<job>:<attempt>", "text", "label", "class": what was found, "profile",
@@ -188,6 +189,8 @@ def export(config: Config, wanted: Filter, out: Path | None, raw: bool) -> None:
       sluice dlq export -o dead.jsonl && sluice evaluate dead.jsonl --show
       sluice dlq export --raw --reason malformed_json | jq .message.detail
     """
+    if out is not None and out.is_file() and out.stat().st_size and not force:
+        raise click.UsageError(f"{out} is there already: --force replaces it")
     now, letters, lines = utc_now(), 0, 0
     told: set[str] = set()
     with opened(out) as file:

@@ -10,6 +10,7 @@ import click
 import msgspec
 from msgspec import Struct
 
+from ..schemas import Reason
 from ..schemas.errors import SluiceError, tame
 from .dlq_letter import Head, Letter
 
@@ -176,7 +177,8 @@ class Wanted:
     """Ids of letters or jobs, whole or cut short, and the heads that they may mean.
 
     Feed it every head, then ask for what they mean. Keeps the heads that match alone, and of copies
-    the newest. A whole id always wins, and may be as short as it likes.
+    the newest. A whole id always wins, and may be as short as it likes; that of a job means its
+    newest letter.
     """
 
     def __init__(self, ids: Sequence[str]) -> None:
@@ -215,7 +217,7 @@ class Wanted:
             raise NoSuchLetter(f"no dead letter, and no job in one, has an id like {asked!r}")
         found = (
             [head for head in matches if head.id == asked]
-            or [head for head in matches if head.job_id == asked]
+            or _newest([head for head in matches if head.job_id == asked])
             or list(matches)
         )
         if len(found) == 1:
@@ -226,3 +228,10 @@ class Wanted:
         )
         more = f"\n  and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
         raise NoSuchLetter(f"{asked!r} may mean {len(found)} dead letters:{shown}{more}")
+
+
+def _newest(of_a_job: list[Head]) -> list[Head]:
+    """The letter that a job's whole id means: the newest that tells of the job itself, and not of
+    its result, which found nobody to take it."""
+    telling = [head for head in of_a_job if head.reason != Reason.RESULT_UNROUTABLE] or of_a_job
+    return [max(telling, key=lambda head: head.age_key)] if telling else []

@@ -13,6 +13,7 @@ import yaml
 from msgspec import structs
 from prometheus_client import Counter, Gauge, Histogram
 from sluicegate.ops import console
+from sluicegate.ops.cmd_checker import PORT
 from sluicegate.ops.embedded_model import REQUIREMENT
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES
@@ -130,12 +131,12 @@ def test_the_compose_file_fits_the_code() -> None:
     assert f"127.0.0.1:{port}:{port}" in services["worker"]["ports"]
     # A port of the host would stand in the way of a second one.
     assert "ports" not in services["checker"]
-    for name in ("worker", "checker"):
+    for name, own in (("worker", port), ("checker", PORT)):
         each = services[name]
         assert seconds(each["stop_grace_period"]) >= NEEDED_S
         assert each["init"] is True
         probe = each["healthcheck"]["test"][-1]
-        assert f"http://127.0.0.1:{port}/readyz" in probe
+        assert f"http://127.0.0.1:{own}/readyz" in probe
         compile(probe, "healthcheck", "exec")
     batch = services["checker"]["environment"]["SLUICE_CHECK_BATCH"]
     assert batch == f"${{SLUICE_CHECK_BATCH:-{DEFAULT.check_batch}}}"
@@ -181,9 +182,10 @@ def test_the_image_has_the_versions_of_the_project() -> None:
     assert commands == ["worker", "worker", "checker"]
     for name in re.findall(r"(SLUICE_\w+)=", dockerfile):
         assert name in VARIABLES
-    assert (
-        re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE) == [str(DEFAULT.metrics_port)] * 3
-    )
+    worker, checker = str(DEFAULT.metrics_port), str(PORT)
+    exposed = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
+    assert exposed == [worker, worker, checker]
+    assert f"where none is set, a checker {checker}" in TEXT
 
 
 def test_the_notes_on_kubernetes_fit_the_code() -> None:

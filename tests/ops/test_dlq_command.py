@@ -112,6 +112,10 @@ class TestLooks:
 
         out = tmp_path / "dead.jsonl"
         assert (await dlq("export", "-o", str(out))).code == 0
+        # Somebody may have labelled what is in it.
+        again = await dlq("export", "-o", str(out))
+        assert (again.code, "--force" in again.err) == (2, True)
+        assert (await dlq("export", "-o", str(out), "--force")).code == 0
         texts = [json.loads(line) for line in out.read_text().splitlines()]
         assert [text["id"] for text in texts] == [
             "order-1:1",

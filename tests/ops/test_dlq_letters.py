@@ -287,7 +287,6 @@ class TestIds:
         [
             ("01975", "too short"),
             ("nothing-like-it", "no dead letter"),
-            ("order-1", "2 dead letters"),
             ("order-", "4 dead letters"),
         ],
     )
@@ -297,7 +296,26 @@ class TestIds:
 
     def test_several_are_listed(self) -> None:
         with pytest.raises(NoSuchLetter, match=r"(?s)11975c3e-1.*aaaaaaa-1"):
-            self.meant("order-1")
+            self.meant("order-")
+
+    def test_a_jobs_id_means_its_newest_letter_that_tells_of_the_job(self) -> None:
+        first, second = (
+            msgspec.structs.replace(
+                rejected("order-1"), id=f"letter-{n}", at=NOW + timedelta(days=n)
+            )
+            for n in range(2)
+        )
+        lost = msgspec.structs.replace(
+            second, id="letter-9", reason=Reason.RESULT_UNROUTABLE, at=NOW + timedelta(days=2)
+        )
+        wanted = Wanted(["order-1"])
+        heads = [view(each).head for each in (first, lost, second)]
+        for head in heads:
+            wanted.feed(head)
+        assert wanted.meant() == [heads[2].key]
+        only = Wanted(["order-1"])
+        only.feed(heads[1])
+        assert only.meant() == [heads[1].key]
 
     def test_what_was_written_again_is_one_letter(self) -> None:
         wanted = Wanted(["the-letter", "one"])
