@@ -34,7 +34,9 @@ samplings = st.builds(
 )
 rules_of_jobs = st.builds(
     Rules,
-    must_include=st.lists(st.text("ab{}\n\x07 é", min_size=1, max_size=256), max_size=9).map(tuple),
+    must_include=st.lists(
+        st.text("ab{}\n\x07 é", min_size=1, max_size=256).filter(str.strip), max_size=9
+    ).map(tuple),
     must_not_include=st.sampled_from([(), ("ad",), ("x" * 256,) * 64]),
     min_words=st.integers(0, 500),
     min_characters=st.integers(0, 500),
