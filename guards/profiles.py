@@ -1,8 +1,7 @@
 """Profiles: named sets of thresholds, overridden per deployment and per job."""
 
 import tomllib
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, cast
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from .engine_gates import EngineGates
+from .near import unknown
 
 _BASE: Final = "base"
 
@@ -214,9 +214,6 @@ def _check(values: Mapping[str, Any], where: str) -> None:
             raise BadProfile(f"{where}{key}: must be from {least} to {most}, not {value}")
 
 
-def _known(key: str, names: Any, kind: str, where: str = "") -> None:
-    known = list(names)
-    if key not in known:
-        near = get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-        raise BadProfile(f"{where}{key} is no {kind}; {hint}")
+def _known(key: str, names: Iterable[str], kind: str, where: str = "") -> None:
+    if (problem := unknown(key, names, kind)) is not None:
+        raise BadProfile(f"{where}{problem}")

@@ -1,8 +1,7 @@
 """Thresholds of the checks: named sets by profile, overridden per deployment."""
 
 import tomllib
-from collections.abc import Mapping
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, cast
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from ...schemas import Rules
+from ..near import unknown
 from .json_schema import schema_problem
 from .language_names import KNOWN, code_of
 from .own_rules import UnknownRule, find_rule
@@ -236,9 +236,6 @@ def _rules(values: Any, where: str) -> Rules:
         raise BadThresholds(f"{where}{_RULES}: {error}") from None
 
 
-def _known(key: str, names: Any, kind: str, where: str = "") -> None:
-    known = list(names)
-    if key not in known:
-        near = get_close_matches(key, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(known))}"
-        raise BadThresholds(f"{where}{key} is no {kind}; {hint}")
+def _known(key: str, names: Iterable[str], kind: str, where: str = "") -> None:
+    if (problem := unknown(key, names, kind)) is not None:
+        raise BadThresholds(f"{where}{problem}")

@@ -4,13 +4,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
-from sluicegate.producer.connection import close, close_channel, connect, open_channel
+from sluicegate.producer.connection import close_channel, open_channel
 from sluicegate.schemas import (
     GenerationJob,
     Names,
@@ -23,23 +21,6 @@ from .dlq_letters import LIMIT_S, bury, drained, left, numbered, on_the_way, rea
 pytestmark = pytest.mark.broker
 
 PROGRAM = Path(sys.executable).parent / "sluice"
-
-
-@pytest_asyncio.fixture
-async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
-    made = await connect(broker_url, timeout_s=LIMIT_S, name="dlq tests")
-    yield made
-    await close(made)
-
-
-@pytest.fixture
-def config(broker_url: str, namespace: str) -> Config:
-    return Config(amqp_url=broker_url, namespace=namespace)
-
-
-@pytest.fixture
-def names(namespace: str) -> Names:
-    return Names(namespace)
 
 
 class TestKilled:

@@ -4,11 +4,9 @@ import asyncio
 import sys
 import textwrap
 import tracemalloc
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 import pytest
-import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
 from aiormq.abc import DeliveredMessage
 from msgspec import structs
@@ -16,7 +14,7 @@ from pamqp.commands import Basic
 from sluicegate.ops import dlq_queue
 from sluicegate.ops.dlq_letter import Letter
 from sluicegate.ops.dlq_queue import LookLost, SomebodyLooks, looking
-from sluicegate.producer.connection import close, close_channel, connect, open_channel
+from sluicegate.producer.connection import close_channel, open_channel
 from sluicegate.producer.errors import BrokerUnreachable, TopologyMissing
 from sluicegate.schemas import GenerationJob, Names, encode
 from sluicegate.worker.config import Config
@@ -25,23 +23,6 @@ from ..producer.proxy import proxied
 from .dlq_letters import LIMIT_S, bury, candidate, drained, job, ready, rejected
 
 pytestmark = pytest.mark.broker
-
-
-@pytest_asyncio.fixture
-async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
-    made = await connect(broker_url, timeout_s=LIMIT_S, name="dlq tests")
-    yield made
-    await close(made)
-
-
-@pytest.fixture
-def config(broker_url: str, namespace: str) -> Config:
-    return Config(amqp_url=broker_url, namespace=namespace)
-
-
-@pytest.fixture
-def names(namespace: str) -> Names:
-    return Names(namespace)
 
 
 async def seen(config: Config, most: int | None = None) -> list[Letter]:

@@ -3,13 +3,12 @@ happens to the program."""
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
 from aiormq import spec
 from msgspec import structs
@@ -17,7 +16,7 @@ from sluicegate.ops import dlq_take
 from sluicegate.ops.dlq_again import Changes
 from sluicegate.ops.dlq_queue import looking
 from sluicegate.ops.dlq_take import clear_away, send_back
-from sluicegate.producer.connection import close, close_channel, connect, open_channel
+from sluicegate.producer.connection import close_channel, open_channel
 from sluicegate.producer.errors import QueueFull, TopologyMissing
 from sluicegate.schemas import (
     Candidate,
@@ -53,23 +52,6 @@ pytestmark = pytest.mark.broker
 
 PROGRAM = Path(sys.executable).parent / "sluice"
 AS_IT_WAS = Changes()
-
-
-@pytest_asyncio.fixture
-async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
-    made = await connect(broker_url, timeout_s=LIMIT_S, name="dlq tests")
-    yield made
-    await close(made)
-
-
-@pytest.fixture
-def config(broker_url: str, namespace: str) -> Config:
-    return Config(amqp_url=broker_url, namespace=namespace)
-
-
-@pytest.fixture
-def names(namespace: str) -> Names:
-    return Names(namespace)
 
 
 async def keys(config: Config, fits: Callable[[str], bool] = lambda _: True) -> set[str]:
