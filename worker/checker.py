@@ -118,14 +118,8 @@ class Checker(Service):
                     on_message=intake.take,
                     prefetch=2 * config.check_batch,
                 )
-                await self._unless_stopped(subscribing)
-                if not self._stop.is_set():
-                    log.info("checking candidates, up to %d at once", config.check_batch)
-                    self._trouble = None
-                await self._stop.wait()
-                self._trouble = "stopping"
-                at_once = self._stuck or self._died is not None
-                await self._drain(intake, 0.0 if at_once else config.drain_grace_s)
+                said = f"checking candidates, up to {config.check_batch} at once"
+                await self._attend(subscribing, intake, said, lambda: self._stuck)
             finally:
                 examining.cancel()
                 events.close()

@@ -200,6 +200,24 @@ class Service(ABC):
         self._subscriptions.append(subscription)
         await subscription.start(self._die)
 
+    async def _attend(
+        self,
+        subscribing: Coroutine[Any, Any, None],
+        work: Work,
+        said: str,
+        lost: Callable[[], bool],
+    ) -> None:
+        """Take work until told to stop, then drain: at once where something is `lost` without
+        which nothing can end well."""
+        await self._unless_stopped(subscribing)
+        if not self._stop.is_set():
+            log.info(said)
+            self._trouble = None
+        await self._stop.wait()
+        self._trouble = "stopping"
+        at_once = lost() or self._died is not None
+        await self._drain(work, 0.0 if at_once else self._config.drain_grace_s)
+
     async def _unsubscribe(self) -> None:
         for subscription in self._subscriptions:
             await subscription.stop()

@@ -105,14 +105,9 @@ class Worker(Service):
             group.create_task(events.run(events_connection), name="events")
             health = group.create_task(self._watch(engine), name="engine health")
             try:
-                await self._unless_stopped(self._consume(connection, intake))
-                if not self._stop.is_set():
-                    log.info("taking jobs: %s", self._config.lanes)
-                    self._trouble = None
-                await self._stop.wait()
-                self._trouble = "stopping"
-                at_once = self._engine_lost or self._died is not None
-                await self._drain(intake, 0.0 if at_once else self._config.drain_grace_s)
+                taking = self._consume(connection, intake)
+                said = f"taking jobs: {self._config.lanes}"
+                await self._attend(taking, intake, said, lambda: self._engine_lost)
             finally:
                 health.cancel()
                 events.close()
