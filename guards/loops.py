@@ -18,15 +18,16 @@ from msgspec import Struct
 from .finding import Finding, Flaw, Level
 from .gate import Step
 
-# Contexts to look up, in tokens. Rolling hashes, so their length is free.
+# Contexts to look up, in tokens. Rolling hashes, so their length is free. Modulo a power of two, the
+# cheapest: where two contexts have the same, a wrong candidate is followed for a turn.
 _LONG: Final = 16
 _SHORT: Final = 4
 # From here on a repetition may become a loop: shorter ones are phrases.
 _SUSPICIOUS: Final = 16
 _BASE: Final = 1_000_003
-_MODULUS: Final = (1 << 61) - 1
-_LONG_POWER: Final = pow(_BASE, _LONG, _MODULUS)
-_SHORT_POWER: Final = pow(_BASE, _SHORT, _MODULUS)
+_MASK: Final = (1 << 60) - 1
+_LONG_POWER: Final = _BASE**_LONG & _MASK
+_SHORT_POWER: Final = _BASE**_SHORT & _MASK
 
 
 class LoopRule(Struct, frozen=True, kw_only=True):
@@ -43,18 +44,6 @@ SHORT_UNITS: Final = LoopRule(max_period=256, min_copies=6, min_tokens=96, min_c
 LONG_UNITS: Final = LoopRule(max_period=512, min_copies=4, min_tokens=256, min_chars=100)
 
 
-class _Before(Struct, frozen=True, gc=False):
-    """What `truncate` puts back for one step: where the contexts that it ends stood before it, if
-    anywhere, and their keys, with what was being followed."""
-
-    period: int
-    matched: int
-    short_key: int | None
-    short: int | None
-    long_key: int | None
-    long: int | None
-
-
 class LoopGate:
     """Trips once the tail of the ids is a loop by one of its rules. Memory O(tokens)."""
 
@@ -65,8 +54,10 @@ class LoopGate:
         self._max_period = max((rule.max_period for rule in self._rules), default=0)
         self._least_tokens = min((rule.min_tokens for rule in self._rules), default=0)
         self._ids: list[int] = []
-        self._offsets: list[int] = []
-        self._before: list[_Before] = []
+        self._steps: list[Step] = []
+        # What `truncate` puts back, by step: what was followed, and where the contexts that end
+        # with it stood before, if anywhere.
+        self._before: list[tuple[int, int, int | None, int | None]] = []
         # Prefix hashes: the hash of any context is a difference of two.
         self._hashes: list[int] = [0]
         self._seen_short: dict[int, int] = {}
@@ -83,20 +74,20 @@ class LoopGate:
         ids, hashes, token_id = self._ids, self._hashes, step.token_id
         position = len(ids)
         ids.append(token_id)
-        self._offsets.append(step.offset)
-        digest = (hashes[-1] * _BASE + token_id + 1) % _MODULUS
+        self._steps.append(step)
+        digest = hashes[-1] * _BASE + token_id + 1 & _MASK
         hashes.append(digest)
-        short_key = short = long_key = long = None
+        short = long = None
         if position >= _SHORT - 1:
-            short_key = (digest - hashes[position + 1 - _SHORT] * _SHORT_POWER) % _MODULUS
+            short_key = (digest - hashes[-1 - _SHORT] * _SHORT_POWER) & _MASK
             short = self._seen_short.get(short_key)
             self._seen_short[short_key] = position
             if position >= _LONG - 1:
-                long_key = (digest - hashes[position + 1 - _LONG] * _LONG_POWER) % _MODULUS
+                long_key = (digest - hashes[-1 - _LONG] * _LONG_POWER) & _MASK
                 long = self._seen_long.get(long_key)
                 self._seen_long[long_key] = position
         period, matched = self._period, self._matched
-        self._before.append(_Before(period, matched, short_key, short, long_key, long))
+        self._before.append((period, matched, short, long))
         if period and ids[position - period] == token_id:
             matched += 1
         elif long is not None and position - long <= self._max_period:
@@ -112,14 +103,19 @@ class LoopGate:
 
     def truncate(self, n_tokens: int) -> None:
         """Forget every step from position `n_tokens` on."""
+        hashes = self._hashes
         while len(self._ids) > n_tokens:
-            before = self._before.pop()
-            _put_back(self._seen_short, before.short_key, before.short)
-            _put_back(self._seen_long, before.long_key, before.long)
-            self._period, self._matched = before.period, before.matched
+            self._period, self._matched, short, long = self._before.pop()
             self._ids.pop()
-            self._offsets.pop()
-            self._hashes.pop()
+            self._steps.pop()
+            digest = hashes.pop()
+            length = len(hashes)
+            if length >= _SHORT:
+                key = (digest - hashes[-_SHORT] * _SHORT_POWER) & _MASK
+                _put_back(self._seen_short, key, short)
+            if length >= _LONG:
+                key = (digest - hashes[-_LONG] * _LONG_POWER) & _MASK
+                _put_back(self._seen_long, key, long)
 
     def suspected(self) -> int | None:
         """Where the first copy begins of what is coming round again, be it a loop or not. It is
@@ -132,7 +128,7 @@ class LoopGate:
         covered = self._matched + self._period
         end = len(self._ids)
         onset = end - covered
-        start = self._offsets[onset]
+        start = self._steps[onset].offset
         chars = step.offset + len(step.text) - start
         for rule in self._rules:
             if (
@@ -154,9 +150,7 @@ class LoopGate:
         return None
 
 
-def _put_back(table: dict[int, int], key: int | None, earlier: int | None) -> None:
-    if key is None:
-        return
+def _put_back(table: dict[int, int], key: int, earlier: int | None) -> None:
     if earlier is None:
         del table[key]
     else:

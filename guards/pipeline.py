@@ -85,12 +85,34 @@ def streaming_gates(
     grammar constrains, only the ids are judged, unless the profile says otherwise. `outside` adds
     what can be seen of the logits where no plug-in runs in the engine. Raises BadProfile where the
     profile names a language model that can't be had."""
-    gates: list[Gate] = [TokenGate(vocabulary_size, denied, profile.silent_tokens)]
-    if outside:
-        gates.insert(0, OutsideGate(vocabulary_size))
+    gates = _token_gates(profile, vocabulary_size, denied, outside=outside)
     if not structured or profile.structured_text_gates:
         gates += _text_gates(profile)
     return Pipeline(gates)
+
+
+def block_gates(
+    profile: Profile,
+    *,
+    vocabulary_size: int,
+    denied: Container[int] = frozenset(),
+    outside: bool = False,
+    guard: Gate | None = None,
+) -> Pipeline:
+    """The gates inside a reasoning block: those on ids and characters, and the guard over what is
+    thought, if it is asked for. Whether it loops is the guard's business, in what words it is
+    thought, and in which languages, nobody's."""
+    gates = _token_gates(profile, vocabulary_size, denied, outside=outside)
+    if characters := _characters(profile):
+        gates.append(CharacterGate(characters))
+    return Pipeline([*gates, *([guard] if guard is not None else [])])
+
+
+def _token_gates(
+    profile: Profile, vocabulary_size: int, denied: Container[int], *, outside: bool
+) -> list[Gate]:
+    seen_from_outside: list[Gate] = [OutsideGate(vocabulary_size)] if outside else []
+    return [*seen_from_outside, TokenGate(vocabulary_size, denied, profile.silent_tokens)]
 
 
 def _text_gates(profile: Profile) -> list[Gate]:

@@ -9,6 +9,7 @@ from typing import Any, Final, cast
 import msgspec
 from msgspec import Struct
 
+from ..schemas.limits import MAX_OUTPUT_TOKENS
 from .engine_gates import EngineGates
 from .near import unknown
 
@@ -80,6 +81,31 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_rollbacks: int
     max_wasted_tokens: int
     max_rollback_seconds: float
+    reasoning_mode: str
+    reasoning_effort: str
+    reasoning_low: int
+    reasoning_medium: int
+    reasoning_high: int
+    reasoning_max: int
+    reasoning_answer_share: float
+    reasoning_novelty_window: int
+    reasoning_min_novelty: float
+    reasoning_stale_cost: float
+    reasoning_stale_share: float
+    reasoning_loop_period: int
+    reasoning_loop_copies: int
+    reasoning_loop_tokens: int
+    reasoning_long_loop_period: int
+    reasoning_long_loop_copies: int
+    reasoning_long_loop_tokens: int
+    reasoning_loop_symbols: int
+    reasoning_memory: int
+    reasoning_paragraph_tokens: int
+    reasoning_sentence_tokens: int
+    reasoning_ngram_window: int
+    reasoning_ngram_tokens: int
+    reasoning_opening_window: int
+    reasoning_opening_tokens: int
 
     def engine_gates(self, position: int = 0, max_tokens: int = 0) -> EngineGates:
         """What a request asks of the plug-in in the engine, for a segment that begins behind
@@ -107,6 +133,7 @@ _POSITIVE: Final = (1, _AT_MOST)
 # How many characters of a kind.
 _COUNT: Final = (0, 1_000)
 _SHARE: Final = (0, 1)
+_REASONING: Final = (1, MAX_OUTPUT_TOKENS)
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "confidence_window": (0, 1_000),
     "character_window": (1, 10_000),
@@ -135,6 +162,24 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "structured_text_gates": _SHARE,
     "hold_back_tokens": (0, 10_000),
     "max_wasted_tokens": (0, 10_000_000),
+    "reasoning_low": _REASONING,
+    "reasoning_medium": _REASONING,
+    "reasoning_high": _REASONING,
+    "reasoning_max": _REASONING,
+    "reasoning_answer_share": (0.01, 0.99),
+    "reasoning_novelty_window": (32, 10_000),
+    "reasoning_min_novelty": _SHARE,
+    "reasoning_stale_cost": (1, 16),
+    "reasoning_stale_share": (0, 0.9),
+    "reasoning_loop_period": _POSITIVE,
+    "reasoning_long_loop_period": _POSITIVE,
+    "reasoning_memory": _POSITIVE,
+    "reasoning_ngram_window": _POSITIVE,
+    "reasoning_opening_window": _POSITIVE,
+}
+_CHOICES: Final[dict[str, tuple[str, ...]]] = {
+    "reasoning_mode": ("off", "observe", "cut"),
+    "reasoning_effort": ("low", "medium", "high", "max"),
 }
 # A file of the worker's: not for a job to name.
 _DEPLOYMENT_ONLY: Final = ("coherence_model",)
@@ -205,6 +250,9 @@ def _check(values: Mapping[str, Any], where: str) -> None:
                 raise BadProfile(
                     f"{where}{key}: must be at most {_TEXT_AT_MOST} characters, not {len(value)}"
                 )
+            if value not in _CHOICES.get(key, (value,)):
+                choices = ", ".join(_CHOICES[key])
+                raise BadProfile(f"{where}{key}: must be one of {choices}, not {value!r}")
             continue
         least, most = _RANGES.get(key, (0, _AT_MOST))
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):

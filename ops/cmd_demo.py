@@ -16,12 +16,31 @@ from .cmd_worker import with_model
 from .settings import current_settings, option_flags
 
 # As in `faults.Fault`, whose module `--help` doesn't need.
-FAULTS = ("nan", "uniform", "loop", "salad", "mojibake", "special", "language", "invalid-id")
+FAULTS = (
+    "nan",
+    "uniform",
+    "loop",
+    "salad",
+    "mojibake",
+    "special",
+    "language",
+    "invalid-id",
+    "reasoning-loop",
+)
 _WIDEST = 160
 
 
 @click.command(name="demo")
-@option_flags("amqp_url", "model", "max_model_len", "engine")
+@option_flags(
+    "amqp_url",
+    "model",
+    "max_model_len",
+    "engine",
+    "reasoning_parser",
+    "reasoning_start",
+    "reasoning_end",
+    "reasoning_wrap_up",
+)
 @click.option(
     "--inject",
     "fault",
@@ -41,7 +60,7 @@ _WIDEST = 160
     type=click.IntRange(min=0, max=500),
     default=24,
     show_default=True,
-    help="With --inject: after how many tokens of the answer it strikes.",
+    help="With --inject: after how many tokens of the answer, or its reasoning, it strikes.",
 )
 @click.option(
     "--json",
@@ -62,16 +81,23 @@ def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool
     texts, the fault marked, and what was found when, by which gate, and what was done about it.
     Exit status 0: the fault was found and nothing of it is in the text; 1: it was not.
 
+    With reasoning-loop the model finds itself inside a reasoning block, and the loop strikes there.
+    The plain engine goes round until its tokens are used up, and gives no answer; the guard cuts
+    the loop and has the model answer from what it thought before. Shown as well: the tokens and
+    seconds that this saves. Exit status 0 wants an answer, too. A model without tags of its own
+    reasons between <think> and </think>, unless --reasoning-start and --reasoning-end say others.
+
     \b
     Faults:
-      nan         logits that are not numbers: a broken kernel, a poisoned KV cache
-      uniform     the same behind nan_to_num: every token is as likely as any other
-      loop        the same phrase round and round
-      salad       a distribution that lost its shape: tokens from anywhere
-      mojibake    UTF-8 read as cp1252
-      special     special tokens, which bring no text
-      language    a passage in another script, as from somebody else's answer
-      invalid-id  token ids that no answer has, as when a mask fails
+      nan             logits that are not numbers: a broken kernel, a poisoned KV cache
+      uniform         the same behind nan_to_num: every token is as likely as any other
+      loop            the same phrase round and round
+      salad           a distribution that lost its shape: tokens from anywhere
+      mojibake        UTF-8 read as cp1252
+      special         special tokens, which bring no text
+      language        a passage in another script, as from somebody else's answer
+      invalid-id      token ids that no answer has, as when a mask fails
+      reasoning-loop  the same thought round and round, before any answer
 
     \b
     Examples:
@@ -80,6 +106,7 @@ def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool
       sluice demo --json | jq .timings
       sluice demo --inject nan
       sluice demo --inject loop --seed 3 --at 40
+      sluice demo --inject reasoning-loop
       sluice demo --inject language --json | jq '.gated.trips[].flaw'
     """
     if fault is None and any(map(_is_given, ("seed", "at"))):

@@ -12,10 +12,13 @@ from ..guards.checks.thresholds import profile_names as check_profiles
 from ..guards.checks.thresholds import thresholds as check_thresholds
 from ..guards.coherence import Acting
 from ..guards.pipeline import streaming_gates
-from ..guards.profiles import BadProfile, profile, profile_names, read_tables
+from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
+from ..schemas.reasoning import Effort
 from . import console
+from .effort_option import EFFORTS, EffortType
 from .embedded_model import resolve_model
-from .evaluation import Labelled, judge, mistakes, report, summary
+from .evaluation import Judged, Labelled, judge, mistakes, report, summary
+from .evaluation_reasoning import Cut, cuts_report, cuts_summary, guard, inside, judge_reasoning
 from .heavy import (
     Clock,
     Examined,
@@ -41,6 +44,8 @@ class _Options(Struct, frozen=True, kw_only=True):
     ignore_profiles: bool
     gates: TextIO | None
     tokenizer: str | None
+    channel: str
+    effort: Effort | None
     heavy: bool
     checks: TextIO | None
     scoring_model: str | None
@@ -71,6 +76,20 @@ class _Options(Struct, frozen=True, kw_only=True):
     "else the embedded model.",
 )
 @click.option(
+    "--channel",
+    type=click.Choice(("content", "reasoning")),
+    default="content",
+    show_default=True,
+    help="Whether the texts are answers, or what a model thought before them.",
+)
+@click.option(
+    "--effort",
+    metavar=EFFORTS,
+    type=EffortType(),
+    help="With --channel reasoning: how many tokens may be thought. Without it there is no cap, "
+    "and only repetition counts.",
+)
+@click.option(
     "--heavy",
     is_flag=True,
     help="Have what the gates let pass judged by the checks of whole texts as well.",
@@ -99,31 +118,49 @@ def command(file: BinaryIO, **said: Any) -> None:
     after the onset, and by which gate. With --heavy a second table follows: what the checks of
     whole texts find, and harm, of what the gates let pass.
 
+    With --channel reasoning the texts are what was thought, with or without <think> and </think>
+    around it: they are streamed through the reasoning guard, nothing is judged as a whole, and a
+    second table says how soon loops are found, what a cut saves, and what it costs.
+
     \b
     Examples:
       sluice evaluate labelled.jsonl --show
       sluice evaluate labelled.jsonl --ignore-profiles --gates mine.toml
       sluice evaluate labelled.jsonl --heavy --checks thresholds.toml
+      sluice evaluate traces.jsonl --channel reasoning --effort medium --show
       sluice evaluate - --profile code --json < labelled.jsonl | jq .recall
     """
     options = _Options(**said)
     for flag in ("checks", "scoring_model"):
         if getattr(options, flag) is not None and not options.heavy:
             _refuse(f"--{flag.replace('_', '-')} is for --heavy, which was not given")
+    if options.effort is not None and options.channel != "reasoning":
+        _refuse("--effort is for --channel reasoning, which was not given")
+    if options.heavy and options.channel == "reasoning":
+        _refuse("--heavy judges answers as a whole; there is no such check of --channel reasoning")
     lines = read_labelled([file])
     gates = _Gates(options, ids_given=any(line.token_ids is not None for line in lines))
     if options.heavy:
         _heavy(lines, gates, options)
         return
+    if options.channel == "reasoning":
+        _reasoning(lines, gates, options)
+        return
     done = [gates.judge(line).judged for line in _with_progress(lines)]
     result = {"profile": options.default_profile, "tokenizer": gates.tokenizer, **summary(done)}
+    _printed(result, done, options)
+
+
+def _printed(result: dict[str, Any], done: Sequence[Judged], options: _Options) -> bool:
+    """Print the result; whether that was as JSON."""
     missed = list(mistakes(done)) if options.show else []
     if options.as_json:
         console.print_json({**result, "mistakes": missed} if options.show else result)
-        return
+        return True
     _print_mistakes(missed, show=options.show)
     for row in report(result, console.table):
         click.echo(row)
+    return False
 
 
 class _Gates:
@@ -145,9 +182,7 @@ class _Gates:
 
     def judge(self, line: Labelled) -> Waiting:
         """Stream one text."""
-        named = None if self._options.ignore_profiles else line.profile
-        name = named or self._options.default_profile
-        thresholds = profile(name, deployment=self._deployment)
+        name, thresholds = self._profile(line)
         noting = Noting(
             streaming_gates(
                 thresholds, vocabulary_size=len(self._loaded.tokenizer), denied=self._denied
@@ -159,6 +194,38 @@ class _Gates:
         ids = self._loaded.encode(line.text) if line.token_ids is None else line.token_ids
         judged = judge(line, self._loaded.steps(ids), acting.feed, thresholds)
         return Waiting(judged, name, noting.notes())
+
+    def judge_reasoning(self, line: Labelled) -> Cut:
+        """Stream one trace."""
+        line = inside(line)
+        _, thresholds = self._profile(line)
+        ids = self._loaded.encode(line.text) if line.token_ids is None else line.token_ids
+        gate = guard(thresholds, self._options.effort)
+        return judge_reasoning(line, list(self._loaded.steps(ids)), gate)
+
+    def _profile(self, line: Labelled) -> tuple[str, Profile]:
+        named = None if self._options.ignore_profiles else line.profile
+        name = named or self._options.default_profile
+        return name, profile(name, deployment=self._deployment)
+
+
+def _reasoning(lines: Sequence[Labelled], gates: _Gates, options: _Options) -> None:
+    cuts = [gates.judge_reasoning(line) for line in _with_progress(lines)]
+    done = [cut.judged for cut in cuts]
+    reasoning = cuts_summary(cuts)
+    result = {
+        "channel": options.channel,
+        "effort": options.effort,
+        "profile": options.default_profile,
+        "tokenizer": gates.tokenizer,
+        **summary(done),
+        "reasoning": reasoning,
+    }
+    if _printed(result, done, options):
+        return
+    click.echo()
+    for row in cuts_report(reasoning, console.table):
+        click.echo(row)
 
 
 def _heavy(lines: Sequence[Labelled], gates: _Gates, options: _Options) -> None:

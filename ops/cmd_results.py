@@ -7,6 +7,7 @@ import click
 from ..producer import Producer
 from ..schemas.codec import encode
 from ..worker.config import Config
+from .reasoning_text import of_result
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_prompt import printable, why_not
@@ -60,6 +61,10 @@ async def _take(config: Config, reply: str, idle_s: float, *, as_json: bool) -> 
             if as_json:
                 click.echo(encode(result))
                 continue
-            click.echo(f"{result.job_id}: {why_not(result.outcome) or 'completed'}")
+            reasoned = of_result(result)
+            click.echo(
+                f"{result.job_id}: {why_not(result.outcome) or 'completed'}"
+                f"{f' (reasoning: {reasoned})' if reasoned else ''}"
+            )
             if result.text:
                 click.echo(printable(result.text) + "\n")

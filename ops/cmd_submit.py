@@ -1,28 +1,25 @@
 """`sluice submit`: publish one job, or a file of them, and wait for what becomes of them."""
 
 import asyncio
+import contextlib
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
 import click
 import msgspec
 
-from ..producer import GenerationJob, Sampling
+from ..producer import GenerationJob, Reasoning, Sampling
 from ..schemas.codec import encode
 from ..worker.config import Config
 from . import console, submit_prompt
+from .effort import EFFORT
+from .reasoning_text import of_result
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
-from .submit_file import FileRun
-from .submit_journal import Journal
+from .submit_batch import submit_file
 from .submit_lines import parse_lines
-from .submit_output import OrderedOutput
-from .submit_progress import Progress, counted
-from .submit_target import NotOurs
 
-INTERRUPTED: Final = 130
 WAIT_S: Final = 600.0
 QUIET_LIMIT_S: Final = 3600.0
 STDIN: Final = "-"
@@ -75,6 +72,18 @@ STDIN: Final = "-"
     help="Which queue. [default: interactive; with --file: batch]",
 )
 @click.option("--profile", metavar="NAME", help="The profile of the gates, such as chat or code.")
+@click.option(
+    "--effort",
+    type=EFFORT,
+    metavar="low|medium|high|max|N",
+    help="How much may be thought before the answer; N tokens.",
+)
+@click.option(
+    "--reasoning",
+    "reasoning_mode",
+    type=click.Choice(["off", "observe", "cut"]),
+    help="The guard over the reasoning: none, one that writes down what it finds, one that acts.",
+)
 @click.option("--max-tokens", type=int, metavar="N", help="How many tokens to generate at most.")
 @click.option("--temperature", type=float, metavar="NUMBER", help="0 is greedy.")
 @click.option("--top-p", type=float, metavar="NUMBER")
@@ -87,6 +96,9 @@ STDIN: Final = "-"
 def command(context: click.Context, /, config: Config, **said: Any) -> None:
     """Publish jobs, and wait for their results.
 
+    Standard output gets the answer alone: what a model thinks before it goes to standard error, and
+    so does, at the end, how much it was.
+
     With --file every line is checked first: where one is wrong, nothing is published. What a line
     leaves out is taken from the flags, then from the defaults; ids come from the content.
 
@@ -94,6 +106,7 @@ def command(context: click.Context, /, config: Config, **said: Any) -> None:
     Examples:
       sluice submit --prompt "Why is the sky blue?" --wait
       git diff | sluice submit --prompt - --stream --max-tokens 300
+      sluice submit --prompt "Is 391 a prime?" --stream --effort low
       sluice submit --file jobs.jsonl --out results.jsonl --temperature 0
       jq -c '{prompt: .question}' faq.json | sluice submit --file - > answers.jsonl
 
@@ -113,13 +126,28 @@ def command(context: click.Context, /, config: Config, **said: Any) -> None:
     )
     if said["stop"]:
         sampling["stop"] = list(said["stop"])
+    reasoning = _given(said, "effort")
+    if said["reasoning_mode"] is not None:
+        reasoning["mode"] = said["reasoning_mode"]
     fields = _given(said, "lane", "profile")
     if (said["prompt"] is None) == (said["file"] is None):
         raise click.UsageError("say what to publish: either --prompt TEXT or --file FILE.")
     if said["file"] is not None:
         _refuse(said, "--file", "stream", "job_id", "reply")
-        context.exit(_submit_file(config, said, fields, sampling))
+        defaults = {"lane": "batch", **fields}
+        jobs, problems = _read(said["file"], defaults, sampling, reasoning)
+        context.exit(
+            submit_file(
+                config,
+                jobs,
+                problems,
+                None if said["out"] in (None, STDIN) else _named(said["out"]),
+                in_flight=said["in_flight"],
+                quiet_limit_s=said["timeout_s"] or QUIET_LIMIT_S,
+            )
+        )
     _refuse(said, "--prompt", "out")
+    fields["reasoning"] = Reasoning(**reasoning)
     context.exit(_submit_prompt(config, said, fields, sampling))
 
 
@@ -168,115 +196,20 @@ def _submit_prompt(
         click.echo(encode(result))
     elif not said["stream"] and result.ok:
         click.echo(submit_prompt.printable(result.text))
+    if not said["as_json"] and (reasoned := of_result(result)):
+        click.echo(f"[reasoning: {reasoned}]", err=True)
     if (why := submit_prompt.why_not(result.outcome)) is not None:
         console.error(f"job {result.job_id} was {why}")
         return console.FAILED
     return console.OK
 
 
-def _submit_file(
-    config: Config, said: dict[str, Any], fields: dict[str, Any], sampling: dict[str, Any]
-) -> int:
-    jobs, problems = _read(said["file"], {"lane": "batch", **fields}, sampling)
-    for problem in problems:
-        console.error(problem)
-    if problems:
-        console.error(f"{counted(len(problems), 'line')} can't be taken, so nothing was published")
-        return console.USAGE
-    order = [job.id for job in jobs]
-    quiet_limit_s = said["timeout_s"] or QUIET_LIMIT_S
-    if said["out"] in (None, STDIN):
-        output = OrderedOutput(order, sys.stdout.buffer)
-        progress = Progress(len(jobs), 0, sys.stderr)
-        run = FileRun(
-            jobs, output, progress, in_flight=said["in_flight"], quiet_limit_s=quiet_limit_s
-        )
-        try:
-            asyncio.run(run.run(config, None, resumed=False))
-        finally:
-            progress.end()
-        return _summed_up(output.outcomes, run.unreadable)
-
-    out = _named(said["out"])
-    try:
-        journal = Journal.open(out, order)
-    except NotOurs as error:
-        console.error(str(error))
-        return console.USAGE
-    try:
-        return _into_file(config, jobs, journal, said["in_flight"], quiet_limit_s, out)
-    finally:
-        journal.drop_if_needless()
-        journal.close()
-
-
-def _into_file(
-    config: Config,
-    jobs: list[GenerationJob],
-    journal: Journal,
-    in_flight: int,
-    quiet_limit_s: float,
-    out: Path,
-) -> int:
-    progress = Progress(len(jobs), len(journal), sys.stderr)
-    if journal.damaged:
-        damaged = counted(journal.damaged, "damaged line")
-        console.warning(f"{damaged} in {journal.part}: done again")
-    if len(journal):
-        progress.note(f"{len(journal)} of {len(jobs)} results are there already")
-    run = FileRun(jobs, journal, progress, in_flight=in_flight, quiet_limit_s=quiet_limit_s)
-    if len(journal) < len(jobs):
-        try:
-            asyncio.run(run.run(config, journal.reply_key, resumed=journal.resumed))
-        except BaseException as error:
-            progress.end()
-            interrupted = isinstance(error, KeyboardInterrupt)
-            if run.published:
-                journal.keep()
-            left = _left(journal, len(jobs))
-            click.echo(f"Interrupted. {left}" if interrupted else left, err=True)
-            if interrupted:
-                return INTERRUPTED
-            raise
-    progress.end()
-    if not run.unreadable:
-        journal.finish([job.id for job in jobs])
-        click.echo(f"{out}: {counted(len(jobs), 'result')}", err=True)
-    return _summed_up(journal.outcomes, run.unreadable)
-
-
-def _left(journal: Journal, total: int) -> str:
-    """What a run that came to no end leaves, and how to go on."""
-    if journal.drop_if_needless():
-        return "Nothing was published."
-    if not len(journal):
-        return (
-            "Jobs were published, and no result has come yet. Run the same command again to wait "
-            f"for them: {journal.part} knows where they come."
-        )
-    return (
-        f"{len(journal)} of {counted(total, 'result')} are safe in {journal.part}. Run the same "
-        "command again to go on."
-    )
-
-
 def _read(
-    file: str, defaults: dict[str, Any], sampling: dict[str, Any]
+    file: str, defaults: dict[str, Any], sampling: dict[str, Any], reasoning: dict[str, Any]
 ) -> tuple[list[GenerationJob], list[str]]:
-    if file == STDIN:
-        return parse_lines(sys.stdin.buffer, defaults=defaults, sampling=sampling)
-    with Path(file).open("rb") as lines:
-        return parse_lines(lines, defaults=defaults, sampling=sampling)
-
-
-def _summed_up(outcomes: Counter[str], unreadable: list[str]) -> int:
-    others = [f"{count} {kind}" for kind, count in outcomes.items() if kind != "completed"]
-    if unreadable:
-        others.append(f"{len(unreadable)} with a result that can't be read")
-    if others:
-        console.error(f"not every job was completed: {', '.join(others)}. The results say why")
-        return console.FAILED
-    return console.OK
+    with contextlib.ExitStack() as stack:
+        lines = sys.stdin.buffer if file == STDIN else stack.enter_context(Path(file).open("rb"))
+        return parse_lines(lines, defaults=defaults, sampling=sampling, reasoning=reasoning)
 
 
 def _named(out: str) -> Path:

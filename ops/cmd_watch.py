@@ -15,13 +15,16 @@ from ..producer import (
     JobEvent,
     Judged,
     Reason,
+    Reasoned,
     Retrying,
     watch,
 )
 from ..schemas.codec import encode
 from ..schemas.jobs import JobId
+from ..schemas.lineage import Channel
 from ..worker.config import Config
 from . import console
+from .reasoning_text import in_a_line
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_prompt import printable, why_not
@@ -94,43 +97,63 @@ async def _follow(
 
 
 class _View:
-    """Events for eyes: text runs on, everything else is a line with its time."""
+    """Events for eyes: text runs on, everything else is a line with its time. The reasoning is dim,
+    and it and the answer behind it have a head line each."""
 
     def __init__(self) -> None:
-        self._in_text = False
-        self._expected = 0
+        self._channel: Channel | None = None
+        # Where the next piece of each is to begin, in characters.
+        self._expected: dict[Channel, int] = {}
 
     def show(self, event: JobEvent) -> None:
         if isinstance(event.event, Delta):
-            if event.event.offset > self._expected and event.event.channel == "content":
-                click.echo("[...]", nl=False)
-            if event.event.channel == "content":
-                self._expected = event.event.offset + len(event.event.text)
-            click.echo(printable(event.event.text), nl=False)
-            self._in_text = True
+            self._piece(event, event.event)
             return
-        if self._in_text:
-            click.echo()
-            self._in_text = False
+        self._leave_text()
         if isinstance(event.event, Retrying | Interrupted):
             # Its text starts over.
-            self._expected = 0
-        click.echo(f"{event.at.astimezone():%H:%M:%S}  {_said(event)}")
+            self._expected = {}
+        self._line(event, _said(event))
+
+    def _piece(self, event: JobEvent, delta: Delta) -> None:
+        if delta.channel != self._channel:
+            self._leave_text()
+            if delta.channel == "reasoning":
+                self._line(event, "reasoning:")
+            elif "reasoning" in self._expected:
+                self._line(event, "answer:")
+            self._channel = delta.channel
+        if delta.offset > self._expected.get(delta.channel, 0):
+            click.echo("[...]", nl=False)
+        self._expected[delta.channel] = delta.offset + len(delta.text)
+        text = printable(delta.text)
+        click.echo(click.style(text, dim=True) if delta.channel == "reasoning" else text, nl=False)
+
+    def _leave_text(self) -> None:
+        if self._channel is not None:
+            click.echo()
+            self._channel = None
+
+    def _line(self, event: JobEvent, said: str) -> None:
+        click.echo(f"{event.at.astimezone():%H:%M:%S}  {said}")
 
 
 def _said(event: JobEvent) -> str:
     match event.event:
         case Accepted():
-            return f"accepted by {event.worker}, attempt {event.attempt}"
+            said = f"accepted by {event.worker}, attempt {event.attempt}"
         case Interrupted():
-            return f"interrupted on {event.worker}: {event.event.detail}; it will be begun anew"
+            said = f"interrupted on {event.worker}: {event.event.detail}; it will be begun anew"
         case Retrying(next_attempt=number, detail=why, wait_s=wait_s):
-            return f"attempt {number} in {wait_s:.0f} s: {printable(why)}"
+            said = f"attempt {number} in {wait_s:.0f} s: {printable(why)}"
+        case Reasoned(record=record):
+            said = f"reasoning: {in_a_line(record)}"
         case Judged(verdict=verdict):
             worst = verdict.worst()
             why = f": {worst.check}, {printable(worst.detail)}" if worst is not None else ""
-            return f"{verdict.outcome} by the checks of {verdict.checker}{why}"
+            said = f"{verdict.outcome} by the checks of {verdict.checker}{why}"
         case Finished():
-            return f"finished: {why_not(event.event.outcome) or 'completed'}"
+            said = f"finished: {why_not(event.event.outcome) or 'completed'}"
         case Delta():
-            return event.event.text
+            said = event.event.text
+    return said

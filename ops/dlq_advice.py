@@ -15,6 +15,12 @@ _CORRECT_IT: Final = (
     "can't be sent back; export it with --raw, mend it and publish it again."
 )
 
+_ROUND_AND_ROUND: Final = (
+    "It thought in circles, and cutting that did not bring an answer: requeue --set "
+    "reasoning.effort=low, or --set sampling.temperature=0.8. If the reasoning was good, the guard "
+    "is wrong: --set reasoning.mode=observe lets it be."
+)
+
 # By reason code, by the broker's reason, and by flaw where that says more than the reason.
 ADVICE: Final[dict[str, str]] = {
     Reason.MALFORMED_JSON: _CORRECT_IT,
@@ -114,6 +120,26 @@ ADVICE: Final[dict[str, str]] = {
     Flaw.FORBIDDEN_TEXT: "A forbidden phrase came: say so in the prompt, or add it to bad_words.",
     Flaw.PATTERN_MISMATCH: "The rule's pattern did not fit: say the form in the prompt, or use "
     "sampling.structured_output with a regex.",
+    Flaw.REASONING_CAP: "All that may be thought was thought, and no answer came of it: ask for "
+    "less at once, or requeue --set reasoning.effort=high. See that max_tokens leaves room for the "
+    "answer behind it.",
+    Flaw.REASONING_LOOP: _ROUND_AND_ROUND,
+    Flaw.REASONING_PARAGRAPHS: _ROUND_AND_ROUND,
+    Flaw.REASONING_NGRAMS: _ROUND_AND_ROUND,
+    Flaw.REASONING_SENTENCES: _ROUND_AND_ROUND,
+    Flaw.REASONING_OPENINGS: "The model took back what it had thought again and again: requeue "
+    "--set sampling.temperature=0.8, or --set reasoning.effort=low, which has it answer sooner.",
+    Flaw.REASONING_UNCLOSED: "The reasoning had no end, and so there is no answer: requeue --set "
+    "reasoning.effort=low, or raise max_tokens (--set sampling.max_tokens=...). If all jobs of a "
+    "model end so, the worker's reasoning_end is not the model's own end of reasoning.",
+    Flaw.REASONING_AGAIN: "The model went back to thinking in the middle of its answer: requeue "
+    "--set reasoning.effort=0, or --set sampling.temperature=0.8",
+    Flaw.REASONING_END_AGAIN: "The end of reasoning came a second time: requeue --set "
+    "reasoning.effort=0. If all jobs of a model end so, look at the worker's reasoning_start, "
+    "reasoning_end and reasoning_block.",
+    Flaw.REASONING_NO_ANSWER: "The model thought, and said nothing: requeue --set "
+    "reasoning.effort=low, or --set sampling.temperature=0.8. If all jobs of a model end so, the "
+    "worker may take its answers for reasoning: see reasoning_parser and reasoning_block.",
     Flaw.OWN_RULE: "A rule of the installation's own said no; its sentence is above.",
 }
 

@@ -22,6 +22,7 @@ from ..schemas import (
     Lane,
     Names,
     Reason,
+    Reasoning,
     Rules,
     Sampling,
     encode,
@@ -36,12 +37,13 @@ from .dlq_letter import Letter
 RUNG: Final = "5s"
 RUNG_HEADER: Final = "rung"
 CHECKS_KEY: Final = "checks"
-_TABLES: Final = ("sampling", "rules", "gates")
-Part = TypeVar("Part", Sampling, Rules)
+_TABLES: Final = ("sampling", "rules", "reasoning", "gates")
+Part = TypeVar("Part", Sampling, Rules, Reasoning)
 
 
 class Changes(Struct, frozen=True, kw_only=True):
-    """What is to be different. `sets`: values of `sampling`, `rules` and `gates` by their names."""
+    """What is to be different. `sets`: values of `sampling`, `rules`, `reasoning` and `gates` by
+    their names."""
 
     sets: dict[str, dict[str, Any]] = {}
     profile: str | None = None
@@ -96,7 +98,11 @@ def parse_sets(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     sets: dict[str, dict[str, Any]] = {}
     for key, text in said:
         table, _, name = key.partition(".")
-        known = {"sampling": Sampling.__struct_fields__, "rules": Rules.__struct_fields__}
+        known = {
+            "sampling": Sampling.__struct_fields__,
+            "rules": Rules.__struct_fields__,
+            "reasoning": Reasoning.__struct_fields__,
+        }
         if table not in _TABLES or not name:
             raise InvalidMessage(
                 Reason.INVALID_FIELD, key, f"say one of {', '.join(f'{t}.<name>' for t in _TABLES)}"
@@ -109,6 +115,7 @@ def parse_sets(said: Iterable[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     # Say now what no job can have. The rest is told of each, when it is put into the job.
     merged(Sampling(max_tokens=MAX_OUTPUT_TOKENS), sets.get("sampling", {}), "sampling")
     merged(Rules(), sets.get("rules", {}), "rules")
+    merged(Reasoning(), sets.get("reasoning", {}), "reasoning")
     _require_gates(profile_names()[0], without_null(sets.get("gates", {})))
     return sets
 
@@ -180,6 +187,7 @@ def _job(
         job,
         sampling=merged(job.sampling, changes.sets.get("sampling", {}), "sampling"),
         rules=merged(job.rules, changes.sets.get("rules", {}), "rules"),
+        reasoning=merged(job.reasoning, changes.sets.get("reasoning", {}), "reasoning"),
         gates=gates,
         profile=changes.profile or job.profile,
         lane=changes.lane or job.lane,

@@ -21,6 +21,7 @@ from ..schemas import (
 from ..schemas.codec import tag_of
 from ..schemas.errors import tame
 from ..schemas.limits import MAX_ID_CHARS
+from ..schemas.lineage import Channel
 from .dlq_advice import INVALID_HERE, OLDER_HERE, UNDECODABLE, UNKNOWN, advice, broker_sentence
 from .dlq_deaths import Death, aware, deaths_of
 from .dlq_loose import Loose, loose
@@ -167,11 +168,19 @@ def failed_text(record: AttemptRecord) -> str:
     return record.text if record.flaw is not None or record.found_by else ""
 
 
-def bad_spans(record: AttemptRecord) -> list[tuple[int, int]]:
-    """Where in an attempt's kept text the garbage stands: half open, in characters, in order,
-    merged. By what ended the attempt, and by the checks; what a rollback took away is not there."""
-    spans = [(trip.chars[0], trip.chars[1]) for trip in record.trips if trip.action == "give_up"]
-    if record.verdict is not None:
+def bad_spans(record: AttemptRecord, channel: Channel = "content") -> list[tuple[int, int]]:
+    """Where in an attempt's kept text, or its kept reasoning, the garbage stands: half open, in
+    characters, in order, merged. By what ended the attempt, and by the checks; what a rollback or a
+    cut took away is not there."""
+    kept = record.text
+    if channel == "reasoning":
+        kept = record.reasoning.text if record.reasoning is not None else ""
+    spans = [
+        (trip.chars[0], trip.chars[1])
+        for trip in record.trips
+        if trip.action == "give_up" and trip.channel == channel
+    ]
+    if record.verdict is not None and channel == "content":
         spans += [
             (evidence.chars[0], evidence.chars[1])
             for check in record.verdict.checks
@@ -180,7 +189,7 @@ def bad_spans(record: AttemptRecord) -> list[tuple[int, int]]:
         ]
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
-        end = min(end, len(record.text))  # noqa: PLW2901  the text was cut short
+        end = min(end, len(kept))  # noqa: PLW2901  the text was cut short
         if start >= end:
             continue
         if merged and start <= merged[-1][1]:

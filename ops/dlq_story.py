@@ -1,7 +1,7 @@
 """The story of a dead letter for a terminal: what died, what was tried, and what would help."""
 
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -14,6 +14,8 @@ from ..schemas import (
     DeadLetter,
     FaultRecord,
     GenerationJob,
+    Reasoning,
+    ReasoningRecord,
     Rules,
     Sampling,
     TripRecord,
@@ -22,13 +24,19 @@ from .console import table
 from .dlq_deaths import local
 from .dlq_filter import age
 from .dlq_letter import Letter, bad_spans
-from .dlq_text import excerpt, marked, one_line
+from .dlq_text import Span, excerpt, marked, one_line
+from .reasoning_text import in_lines
 
 TEXT_SHOWN: Final = 1_500
 _PROMPT_SHOWN: Final = 300
 _VALUE_SHOWN: Final = 120
 _TRIPS_SHOWN: Final = 12
-_ACTIONS: Final = {"note": "noted", "rollback": "went back", "give_up": "gave up"}
+_ACTIONS: Final = {
+    "note": "noted",
+    "rollback": "went back",
+    "cut": "cut there",
+    "give_up": "gave up",
+}
 
 
 def story(
@@ -127,6 +135,8 @@ def _job(job: GenerationJob, now: datetime) -> Iterator[tuple[str, str]]:
     first = "" if job.first_attempt == 1 else f" since it was sent back at {job.first_attempt}"
     yield "attempts", f"number {job.attempt}, {job.max_attempts} allowed{first}"
     yield "sampling", _changed(job.sampling, Sampling()) or "as usual"
+    if reasoning := _changed(job.reasoning, Reasoning()):
+        yield "reasoning", reasoning
     if rules := _changed(job.rules, Rules()):
         yield "rules", rules
     if job.gates:
@@ -139,7 +149,7 @@ def _job(job: GenerationJob, now: datetime) -> Iterator[tuple[str, str]]:
         yield "metadata", _values(job.metadata)
 
 
-def _changed(part: Sampling | Rules, usual: Sampling | Rules) -> str:
+def _changed(part: Sampling | Rules | Reasoning, usual: Sampling | Rules | Reasoning) -> str:
     """What is not as usual."""
     names = part.__struct_fields__
     given = {name: getattr(part, name) for name in names}
@@ -206,6 +216,8 @@ def _attempt(record: AttemptRecord, colour: bool, text_limit: int) -> Iterator[s
         for check in record.verdict.checks:
             for line in check.trace.splitlines():
                 yield f"        | {one_line(line, 300)}"
+    if record.reasoning is not None and record.reasoning.text:
+        yield from _reasoning(record.reasoning, record, colour, text_limit)
     if record.text:
         yield from _text(record, colour, text_limit)
     if record.shortened:
@@ -226,8 +238,15 @@ def _facts(record: AttemptRecord) -> Iterator[tuple[str, str]]:
         yield "told", one_line(record.instruction, 300)
     usage = record.usage
     ended = f", ended by {record.finish_reason}" if record.finish_reason else ""
-    spent = f"{usage.prompt_tokens} in, {usage.completion_tokens} out, {usage.wasted_tokens} wasted"
+    thought = f" ({usage.reasoning_tokens} of them reasoning)" if usage.reasoning_tokens else ""
+    spent = (
+        f"{usage.prompt_tokens} in, {usage.completion_tokens} out{thought}, "
+        f"{usage.wasted_tokens} wasted"
+    )
     yield "tokens", f"{spent}{ended}"
+    if record.reasoning is not None:
+        for number, line in enumerate(in_lines(record.reasoning)):
+            yield "" if number else "reasoning", one_line(line, 300)
     if record.flaw is not None or record.detail:
         flaw = record.flaw.value if record.flaw is not None else "not accepted"
         by = f" (by {record.found_by})" if record.found_by else ""
@@ -237,9 +256,11 @@ def _facts(record: AttemptRecord) -> Iterator[tuple[str, str]]:
 
 def _trip(trip: TripRecord) -> str:
     quote = f" “{one_line(trip.quote, 60)}”" if trip.quote else ""
-    kept = f", {trip.kept} tokens kept, {trip.wasted} wasted" if trip.action == "rollback" else ""
+    went_back = trip.action in ("rollback", "cut")
+    kept = f", {trip.kept} tokens kept, {trip.wasted} wasted" if went_back else ""
+    where = "reasoning, token" if trip.channel == "reasoning" else "token"
     return one_line(
-        f"token {trip.tokens[0]}: {trip.gate} found {trip.flaw.value}, {trip.score:.4g} against "
+        f"{where} {trip.tokens[0]}: {trip.gate} found {trip.flaw.value}, {trip.score:.4g} against "
         f"{trip.threshold:.4g}{quote}: {_ACTIONS[trip.action]}{kept}",
         400,
     )
@@ -254,14 +275,29 @@ def _check(check: CheckRecord) -> tuple[str, ...]:
     return one_line(check.check, 64), check.outcome, against, one_line(detail, 400)
 
 
+def _reasoning(
+    reasoning: ReasoningRecord, record: AttemptRecord, colour: bool, limit: int
+) -> Iterator[str]:
+    kept = reasoning.text
+    text, spans, before, after = excerpt(kept, bad_spans(record, "reasoning"), limit)
+    yield f"      reasoning, {len(text):,} of {len(kept):,} characters on record:"
+    yield from _marked_part(text, spans, before, after, colour)
+
+
 def _text(record: AttemptRecord, colour: bool, limit: int) -> Iterator[str]:
     text, spans, before, after = excerpt(record.text, bad_spans(record), limit)
     whole = max(record.text_chars, len(record.text))
     part = f", {len(text):,} of them here" if len(text) < whole else ""
     yield f"      text of {whole:,} characters{part}:"
+    yield from _marked_part(text, spans, before, after or len(record.text) < whole, colour)
+
+
+def _marked_part(
+    text: str, spans: Sequence[Span], before: bool, after: bool, colour: bool
+) -> Iterator[str]:
     lines = list(marked(text, spans, colour=colour, indent="        "))
     if before:
         lines[0] = f"        … {lines[0].lstrip()}"
-    if after or len(record.text) < whole:
+    if after:
         lines[-1] += " …"
     yield from lines

@@ -172,14 +172,14 @@ def _rates(judged: list[Judged]) -> dict[str, Any]:
         # Against the onset that the file gives.
         "median_delay_chars": median(chars for chars, _ in delays) if delays else None,
         "median_delay_tokens": median(tokens for _, tokens in delays) if delays else None,
-        "delay_tokens_90": _ninth([tokens for _, tokens in delays]),
+        "delay_tokens_90": ninth([tokens for _, tokens in delays]),
         "found_by": _by_gate(findings),
         "false_positives_by": _by_gate(one.finding for one in good if one.finding is not None),
     }
 
 
-def _ninth(values: list[int]) -> float | None:
-    """What nine of ten are not above."""
+def ninth(values: list[int]) -> float | None:
+    """What nine of ten are not above; None for no values."""
     if len(values) < 2:
         return values[0] if values else None
     return quantiles(values, n=10, method="inclusive")[8]

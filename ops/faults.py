@@ -31,6 +31,7 @@ class Fault(StrEnum):
     SPECIAL = "special"
     LANGUAGE = "language"
     INVALID_ID = "invalid-id"
+    REASONING_LOOP = "reasoning-loop"
 
 
 MEANING: Final[dict[Fault, str]] = {
@@ -42,17 +43,21 @@ MEANING: Final[dict[Fault, str]] = {
     Fault.SPECIAL: "special tokens, which bring no text",
     Fault.LANGUAGE: "a passage in another script, from somebody else's answer",
     Fault.INVALID_ID: "token ids that no answer has, as when the mask fails",
+    Fault.REASONING_LOOP: "the same thought round and round, before any answer",
 }
 # The distribution itself is bad: our gate in the engine must see it, so it comes before.
 NUMERIC: Final = frozenset({Fault.NAN, Fault.UNIFORM, Fault.SALAD})
 # The gate's mask would undo these, so they come after it.
 PAST_THE_MASK: Final = frozenset({Fault.SPECIAL, Fault.INVALID_ID})
+# They strike in the reasoning before the answer, and the guard over it must see them.
+IN_REASONING: Final = frozenset({Fault.REASONING_LOOP})
 # In tokens. Where there is no entry, as many as there are ids to force.
 _LENGTHS: Final = {
     Fault.NAN: 4,
     Fault.UNIFORM: 12,
     Fault.SALAD: 40,
     Fault.LOOP: 1000,
+    Fault.REASONING_LOOP: 1000,
     Fault.SPECIAL: 16,
     Fault.INVALID_ID: 3,
 }
@@ -63,6 +68,13 @@ _PHRASES: Final = (
     " the same thing as before,",
     " for the sake of the argument",
     " over and over",
+)
+_THOUGHTS: Final = (
+    " Wait, let me check that again.",
+    " Actually, that is not quite right, so I have to start over.",
+    " Hmm, but is that so?",
+    " Let me think about it step by step once more.",
+    " No, wait, I should look at the question again.",
 )
 # Characters that many texts have, each with a picture of two or three letters.
 _PICTURED: Final = "éàâîôûçüñ’"
@@ -178,6 +190,8 @@ def _text(kind: Fault, draw: random.Random) -> str:
     match kind:
         case Fault.LOOP:
             return draw.choice(_PHRASES)
+        case Fault.REASONING_LOOP:
+            return draw.choice(_THOUGHTS)
         case Fault.MOJIBAKE:
             return double_encoded("".join(draw.choices(_PICTURED, k=_PICTURES)))
         case Fault.LANGUAGE:

@@ -39,6 +39,7 @@ TOPICS: Final[dict[str, str]] = {
     "amqp_url": "Broker",
     "worker_id": "Worker",
     "engine": "Engine",
+    "reasoning_parser": "Reasoning",
     "gates_file": "Gates and retries",
     "scoring_model": "Checker",
     "metrics_host": "Watching",

@@ -9,6 +9,10 @@ import click
 
 _GAP: Final = " │ "
 _LEAST_WIDTH: Final = 20
+# Of more marked characters than these, the beginning and a little of the end are shown.
+_MARKED: Final = 600
+_MARKED_START: Final = 480
+_MARKED_END: Final = 80
 # A character and whether it is marked.
 Cell = tuple[str, bool]
 
@@ -23,10 +27,11 @@ def columns(
     colour: bool,
 ) -> Iterator[str]:
     """Lines of at most `width` columns. Characters `marked` (half open) of the left text are red,
-    or in double angle brackets where there is no colour; an empty span is where `insert` is put."""
-    each = max(_LEAST_WIDTH, (width - len(_GAP)) // 2)
+    or in double angle brackets where there is no colour, the middle of many left out; an empty span
+    is where `insert` is put."""
+    each = column_width(width)
     start, end = marked
-    bad = left[start:end] or insert
+    bad = _without_middle(left[start:end]) or insert
     cells = [
         *((character, False) for character in left[:start]),
         *((character, True) for character in (bad if colour or not bad else f"⟦{bad}⟧")),
@@ -37,6 +42,29 @@ def columns(
         padding = " " * (each - sum(_columns(character) for character, _ in one))
         line = f"{_styled(one, colour=colour)}{padding}{_GAP}{_styled(other, colour=colour)}"
         yield line.rstrip()
+
+
+def row(left: str, right: str, width: int) -> str:
+    """One line of the same columns, where both parts are short."""
+    return f"{left.ljust(column_width(width))}{_GAP}{right}".rstrip()
+
+
+def rule(width: int) -> str:
+    """A line under the heads of the columns."""
+    each = column_width(width)
+    return f"{'─' * each}─┼─{'─' * each}"
+
+
+def column_width(width: int) -> int:
+    """How many columns of a terminal's each of the two has."""
+    return max(_LEAST_WIDTH, (width - len(_GAP)) // 2)
+
+
+def _without_middle(text: str) -> str:
+    if len(text) <= _MARKED:
+        return text
+    gone = len(text) - _MARKED_START - _MARKED_END
+    return f"{text[:_MARKED_START]} […{gone:,} characters…] {text[-_MARKED_END:]}"
 
 
 def _wrapped(cells: Sequence[Cell], width: int) -> Iterator[Sequence[Cell]]:

@@ -12,6 +12,7 @@ from ..schemas.errors import InvalidMessage
 from ..schemas.ids import content_id
 from ..schemas.jobs import ChatMessage, GenerationJob
 from ..schemas.limits import MAX_JOB_BYTES
+from ..schemas.reasoning import Reasoning
 from ..schemas.reasons import Reason
 from ..schemas.sampling import Sampling, StructuredOutput
 from ..schemas.version import SCHEMA_VERSION
@@ -28,15 +29,20 @@ class ParsedLines(NamedTuple):
 
 
 def parse_lines(
-    lines: Iterable[bytes], *, defaults: dict[str, Any], sampling: dict[str, Any]
+    lines: Iterable[bytes],
+    *,
+    defaults: dict[str, Any],
+    sampling: dict[str, Any],
+    reasoning: dict[str, Any] | None = None,
 ) -> ParsedLines:
-    """Read JSON Lines. `defaults` and `sampling` fill in what a line leaves out.
+    """Read JSON Lines. `defaults`, `sampling` and `reasoning` fill in what a line leaves out.
 
     So are `type`, `schema_version` and `id`: the id comes from the content, and from how often the
     same content came before, so that the same file gives the same ids. Blank lines are skipped.
     """
     jobs: list[GenerationJob] = []
     problems: list[str] = []
+    parts = {"sampling": sampling, "reasoning": reasoning or {}}
     seen_at: dict[str, int] = {}
     copies: Counter[bytes] = Counter()
     for number, line in enumerate(lines, 1):
@@ -44,7 +50,7 @@ def parse_lines(
         if not text:
             continue
         try:
-            fields = _filled(text, defaults, sampling)
+            fields = _filled(text, defaults, parts)
             if "id" not in fields:
                 content = msgspec.json.encode(fields, order="sorted")
                 copies[content] += 1
@@ -60,7 +66,9 @@ def parse_lines(
     return ParsedLines(jobs, problems)
 
 
-def _filled(text: bytes, defaults: dict[str, Any], sampling: dict[str, Any]) -> dict[str, Any]:
+def _filled(
+    text: bytes, defaults: dict[str, Any], parts: dict[str, dict[str, Any]]
+) -> dict[str, Any]:
     if len(text) > MAX_JOB_BYTES:
         decode(text, GenerationJob)  # says so
     try:
@@ -74,8 +82,9 @@ def _filled(text: bytes, defaults: dict[str, Any], sampling: dict[str, Any]) -> 
     said = cast("dict[str, Any]", line)
     _require_known(said)
     fields = {"type": tag_of(GenerationJob), "schema_version": SCHEMA_VERSION, **defaults, **said}
-    if sampling and isinstance(said.get("sampling", {}), dict):
-        fields["sampling"] = {**sampling, **said.get("sampling", {})}
+    for name, values in parts.items():
+        if values and isinstance(said.get(name, {}), dict):
+            fields[name] = {**values, **said.get(name, {})}
     return fields
 
 
@@ -90,6 +99,8 @@ def _require_known(line: dict[str, Any]) -> None:
             _require_fields(
                 "$.sampling.structured_output", cast("dict[str, Any]", structured), StructuredOutput
             )
+    if isinstance(reasoning := line.get("reasoning"), dict):
+        _require_fields("$.reasoning", cast("dict[str, Any]", reasoning), Reasoning)
     if isinstance(messages := line.get("messages"), list):
         for index, message in enumerate(cast("list[Any]", messages)):
             if isinstance(message, dict):

@@ -6,7 +6,7 @@ import os
 import socket
 import sys
 import unicodedata
-from typing import Final
+from typing import Final, TextIO
 
 import click
 
@@ -29,6 +29,7 @@ from ..producer.tasks import see_through
 from ..schemas.codec import encode
 from ..schemas.topology import Names
 from ..worker.config import Config
+from .submit_stream import StreamedText
 
 CALL_OFF_S: Final = 2.0
 
@@ -93,23 +94,21 @@ async def publish_and_wait(
 
 
 async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
-    """Print deltas as they come; gives what was printed. An attempt begun anew begins anew."""
-    printed = ""
+    """Print deltas as they come; gives what was printed of the answer."""
+    shown = StreamedText(printable)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(deadline):
             async for event in handle.events():
                 if as_json:
                     click.echo(encode(event))
-                elif isinstance(delta := event.event, Delta) and delta.channel == "content":
-                    if delta.offset < len(printed):
-                        click.echo("\n[the attempt was begun anew]", err=True)
-                        printed = printed[: delta.offset] if delta.offset else ""
-                    printed += delta.text
-                    click.echo(printable(delta.text), nl=False)
-            return printed
-    if printed and not as_json:
+                elif isinstance(event.event, Delta):
+                    shown.show(event.event)
+            shown.end_reasoning()
+            return shown.answer
+    shown.end_reasoning()
+    if shown.answer and not as_json:
         click.echo()  # what follows is an error, on a line of its own
-    return printed
+    return shown.answer
 
 
 def _complete(streamed: str, result: GenerationResult) -> None:
@@ -145,9 +144,10 @@ def why_not(outcome: Outcome) -> str | None:
             return f"{kind} ({reason}{where}): {getattr(outcome, 'detail', '')}"
 
 
-def printable(text: str) -> str:
-    """Generated text as it may go to a terminal: without the control characters that drive it."""
-    if not sys.stdout.isatty():
+def printable(text: str, stream: TextIO | None = None) -> str:
+    """Generated text as it may go to a terminal: without the control characters that drive it.
+    `stream` is standard output, where none is named."""
+    if not (stream or sys.stdout).isatty():
         return text
     return "".join(
         "\N{REPLACEMENT CHARACTER}"

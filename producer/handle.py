@@ -72,7 +72,9 @@ class Handle:
 
         Ends after "finished", or a second after the result has arrived. Events are best effort:
         an outage, or reading too slowly, loses some; `seq` and the `offset` of a delta show the
-        gap. Text comes in deltas only for a job with `stream=True`.
+        gap. Text comes in deltas only for a job with `stream=True`. What a model thinks before it
+        answers comes so, too: a delta's `channel` tells "reasoning" from "content", the answer,
+        and `offset` counts in each by itself.
         """
         return self._follow()
 

@@ -3,7 +3,7 @@ sampling, seeds."""
 
 from .actions import Action, Changes, GiveUp, Note, Rollback
 from .checkpoints import Checkpoint, CheckpointStack, checkpoint_interval
-from .history import Budgets, Situation, Trip, standing_bans
+from .history import Budgets, Situation, Trip, elsewhere, standing_bans
 from .mutation import differences, mutate
 from .policy import decide
 from .retry import NoRetry, Retry, back_off, decide_retry, flaws_of, pass_on
@@ -38,6 +38,7 @@ __all__ = [
     "default_table",
     "derive_seed",
     "differences",
+    "elsewhere",
     "flaws_of",
     "mutate",
     "next_mutation",

@@ -25,6 +25,8 @@ class Changes(Struct, frozen=True, kw_only=True, omit_defaults=True):
     guide: str = ""
     reseed: bool = False
     tokens: int = 0
+    # The reasoning ends at the cut, and what follows is the answer.
+    close: bool = False
 
 
 class Note(Struct, frozen=True, kw_only=True, tag=True):
@@ -37,7 +39,8 @@ class Note(Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Rollback(Struct, frozen=True, kw_only=True, tag=True):
-    """Keep the first `keep` tokens, and go on from there with `changes`. `fresh_cache`: read
+    """Keep the first `keep` tokens, and go on from there with `changes`; of a reasoning that is
+    closed there, also below what a client has seen. `fresh_cache`: read
     nothing from the prefix cache. `row` and `rung` say where in the table this comes from."""
 
     keep: int

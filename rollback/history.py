@@ -1,8 +1,10 @@
 """What a decision is made from: the attempt so far."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..guards.finding import Finding
 from .actions import Action, Rollback
@@ -32,6 +34,24 @@ class Trip(Struct, frozen=True, kw_only=True):
     action: Action
     tokens: int
     banned: int | None = None
+
+
+# Far from every place there is.
+_ELSEWHERE: Final = -(10**9)
+
+
+def elsewhere(trips: Sequence[Trip]) -> list[Trip]:
+    """The same trips, at no place of the text that is now to come: what happened to the reasoning
+    counts for an attempt, but is not near to anything in the answer."""
+    moved: list[Trip] = []
+    for trip in trips:
+        start, end = trip.finding.tokens
+        finding = replace(trip.finding, tokens=(start + _ELSEWHERE, end + _ELSEWHERE))
+        action = trip.action
+        if isinstance(action, Rollback):
+            action = replace(action, keep=action.keep + _ELSEWHERE)
+        moved.append(replace(trip, finding=finding, action=action, tokens=trip.tokens + _ELSEWHERE))
+    return moved
 
 
 class Situation(Struct, frozen=True, kw_only=True):

@@ -25,14 +25,17 @@ def decide(finding: Finding, situation: Situation, table: Table) -> Action:
     give or take the row's reach; then it goes no less far back. So later actions at a place are
     never weaker. Other places start at the first rung.
 
-    What is kept is never below the floor, never more than was accepted, and never ends in half a
-    character (`CheckpointStack.cut`; the floor is whole as it is). A constrained output is started
-    again as a whole or given up: a grammar can't be entered in the middle.
+    What is kept is never below the floor (but for reasoning that is closed there), never more than
+    was accepted, and never ends in half a character (`CheckpointStack.cut`; the floor is whole as
+    it is). A constrained output is started again as a whole or given up: a grammar can't be entered
+    in the middle.
     """
     row = table.row(finding)
     if (note := _note(row, situation, table)) is not None:
         return note
-    if exhausted := _exhausted(situation):
+    # A ladder that closes the reasoning is short, and what it throws away bought the thought.
+    closes = any(rung.changes.close for rung in row.rungs)
+    if not closes and (exhausted := _exhausted(situation)):
         return _end(row, finding, exhausted)
     place = _place(row, finding, situation.tokens)
     earlier = _earlier(row, place, situation)
@@ -152,14 +155,15 @@ def _keep(rung: Rung, onset: int, limit: int, situation: Situation) -> int:
     keep = max(starts[rung.at] - rung.back, 0)
     for _ in range(rung.checkpoints):
         keep = situation.checkpoints.at_or_before(keep - 1).tokens
-    keep = situation.checkpoints.cut(min(keep, limit))
-    return max(keep, situation.floor)
+    keep = situation.checkpoints.cut(min(int(keep * rung.share), limit))
+    # The reasoning that an answer is made from need not be all that a client has seen of it.
+    return keep if rung.changes.close else max(keep, situation.floor)
 
 
 def _changes(rung: Rung, keep: int, situation: Situation) -> Changes | None:
     """The rung's changes, made such that they change something; None if there is no way."""
     changes = rung.changes
-    if rung.fresh_cache and changes == Changes():
+    if changes.close or (rung.fresh_cache and changes == Changes()):
         return changes
     if situation.constrained:
         warm = _RESTART_TEMPERATURE if situation.greedy else 0.0

@@ -23,6 +23,7 @@ class Rung(Struct, frozen=True, kw_only=True):
     at: Literal["onset", "end", "prompt"]
     back: int = 0
     checkpoints: int = 0
+    share: float = 1.0
     tries: int = 1
     fresh_cache: bool = False
     changes: Changes = Changes()

@@ -27,10 +27,11 @@ _COUNTS: Final[dict[str, tuple[int, int]]] = {
 _AMOUNTS: Final[dict[str, tuple[float, float]]] = {
     "temperature_times": (0.0, 4.0),
     "temperature_at_least": (0.0, 2.0),
+    "share": (0.0, 1.0),
     "top_p_at_most": (0.01, 1.0),
     "repetition_penalty_by": (-1.0, 1.0),
 }
-_FLAGS: Final = ("ban", "greedy", "reseed", "fresh_cache", "engine_fault")
+_FLAGS: Final = ("ban", "greedy", "reseed", "fresh_cache", "engine_fault", "close")
 _WORDS: Final[dict[str, tuple[str, ...]]] = {
     "at": ("onset", "end", "prompt"),
     "place": ("near", "attempt"),
@@ -43,9 +44,9 @@ _ROW_KEYS: Final = (
 )
 _CHANGE_KEYS: Final = (
     *("ban", "temperature_times", "temperature_at_least", "greedy", "top_p_at_most"),
-    *("top_k_at_most", "repetition_penalty_by", "guide", "reseed", "fresh_cache"),
+    *("top_k_at_most", "repetition_penalty_by", "guide", "reseed", "fresh_cache", "close"),
 )
-_RUNG_KEYS: Final = ("at", "back", "checkpoints", "tries", "tokens", *_CHANGE_KEYS)
+_RUNG_KEYS: Final = ("at", "back", "checkpoints", "share", "tries", "tokens", *_CHANGE_KEYS)
 _MAX_RUNGS: Final = 20
 _NEUTRAL: Final = Changes()
 # Numbers that nothing can be sampled from: there is no going on without a way back.
@@ -63,9 +64,10 @@ def check_row(name: str, values: Mapping[str, Any]) -> None:
         known(key, _ROW_KEYS, "key of a row", f"{name}.")
         if key == "level":
             if type(value) is not int or value not in [int(level) for level in Level]:
-                raise BadPolicy(f"{name}.level: must be a level from 1 to 5, not {value!r}")
+                raise BadPolicy(f"{name}.level: must be a level from 1 to 6, not {value!r}")
         elif key == "rungs":
-            _check_rungs(name, _list(f"{name}.rungs", value), flaws)
+            reasoning = values.get("level") == Level.REASONING
+            _check_rungs(name, _list(f"{name}.rungs", value), flaws, reasoning=reasoning)
         elif key != "flaws":
             _check_value(f"{name}.{key}", key, value)
 
@@ -94,7 +96,7 @@ def known(key: str, names: Iterable[str], kind: str, where: str, hint: str = "")
         raise BadPolicy(f"{where}{key} is no {kind}; {help_}")
 
 
-def _check_rungs(name: str, rungs: list[Any], flaws: Iterable[str]) -> None:
+def _check_rungs(name: str, rungs: list[Any], flaws: Iterable[str], *, reasoning: bool) -> None:
     if len(rungs) > _MAX_RUNGS:
         raise BadPolicy(f"{name}.rungs: {len(rungs)} are too many; at most {_MAX_RUNGS}")
     for number, rung in enumerate(rungs, 1):
@@ -116,6 +118,8 @@ def _check_rungs(name: str, rungs: list[Any], flaws: Iterable[str]) -> None:
             raise BadPolicy(
                 f"{where}: tries = 2 needs ban or reseed; without, the second repeats the first"
             )
+        if rung.get("close") and not reasoning:
+            raise BadPolicy(f"{where}: close is for the row of level {Level.REASONING.value}")
         cooler = rung.get("greedy") or rung.get("temperature_times", 1.0) < 1
         if cooler and set(flaws) & {str(flaw) for flaw in _LOOPS}:
             raise BadPolicy(

@@ -5,7 +5,7 @@ from .codec import CONTENT_TYPE, Message, decode, encode, peek
 from .control import CancelJob
 from .dead_letters import DeadLetter, Origin
 from .errors import InvalidMessage, SluiceError
-from .events import Accepted, Delta, Finished, Interrupted, JobEvent, Judged, Retrying
+from .events import Accepted, Delta, Finished, Interrupted, JobEvent, Judged, Reasoned, Retrying
 from .flaws import Flaw, Level
 from .ids import content_id, new_id
 from .jobs import ChatMessage, GenerationJob, Lane
@@ -18,6 +18,7 @@ from .lineage import (
     TripRecord,
 )
 from .mutations import Mutation
+from .reasoning import Reasoning, ReasoningRecord
 from .reasons import Reason
 from .results import (
     Cancelled,
@@ -71,6 +72,9 @@ __all__ = [
     "Origin",
     "Outcome",
     "Reason",
+    "Reasoned",
+    "Reasoning",
+    "ReasoningRecord",
     "Rejected",
     "Retrying",
     "Rules",

@@ -1,11 +1,12 @@
 """Events: what happens to a job, as it happens. Best effort; the result is the truth."""
 
 from datetime import datetime
-from typing import Literal
 
 from msgspec import Struct
 
 from .jobs import JobId
+from .lineage import Channel
+from .reasoning import ReasoningRecord
 from .results import Outcome
 from .verdicts import Verdict
 from .version import SchemaVersion, this_version
@@ -18,13 +19,13 @@ class Accepted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="accepte
 class Delta(Struct, frozen=True, kw_only=True, tag_field="kind", tag="delta"):
     """A piece of text that won't be taken back.
 
-    `offset` is where the piece begins in the whole text, in characters: a consumer that sees a
-    gap has missed an event.
+    `offset` is where the piece begins in the whole text of its channel, in characters: a consumer
+    that sees a gap has missed an event. `channel`: the model's reasoning, or the answer.
     """
 
     offset: int
     text: str
-    channel: Literal["content", "reasoning"] = "content"
+    channel: Channel = "content"
 
 
 class Interrupted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="interrupted"):
@@ -42,6 +43,12 @@ class Retrying(Struct, frozen=True, kw_only=True, tag_field="kind", tag="retryin
     wait_s: float
 
 
+class Reasoned(Struct, frozen=True, kw_only=True, tag_field="kind", tag="reasoned"):
+    """What the guard over the reasoning saw and did. It comes when the attempt is over."""
+
+    record: ReasoningRecord
+
+
 class Judged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="judged"):
     """The checker's verdict on a text. With `checks` "observe" it comes after the result."""
 
@@ -54,7 +61,7 @@ class Finished(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finishe
     outcome: Outcome
 
 
-Happening = Accepted | Delta | Interrupted | Retrying | Judged | Finished
+Happening = Accepted | Delta | Interrupted | Reasoned | Retrying | Judged | Finished
 
 
 class JobEvent(Struct, frozen=True, kw_only=True, tag_field="type", tag="job_event"):

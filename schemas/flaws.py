@@ -4,13 +4,15 @@ from enum import IntEnum, StrEnum
 
 
 class Level(IntEnum):
-    """Where a gate looks. Later levels see more and cost more."""
+    """Where a gate looks. Levels 1 to 5: later ones see more and cost more. 6: the reasoning before
+    the answer, as it comes."""
 
     LOGITS = 1
     TOKEN = 2
     TEXT = 3
     COHERENCE = 4
     OUTPUT = 5
+    REASONING = 6
 
 
 class Flaw(StrEnum):
@@ -66,3 +68,19 @@ class Flaw(StrEnum):
     TOO_LONG = "too_long"
     OWN_RULE = "own_rule"
     CHECK_FAILED = "check_failed"
+    # 6: the reasoning
+    REASONING_CAP = "reasoning_cap"
+    REASONING_LOOP = "reasoning_loop"
+    REASONING_PARAGRAPHS = "reasoning_paragraphs"
+    REASONING_NGRAMS = "reasoning_ngrams"
+    REASONING_SENTENCES = "reasoning_sentences"
+    REASONING_OPENINGS = "reasoning_openings"
+    REASONING_UNCLOSED = "reasoning_unclosed"
+    REASONING_AGAIN = "reasoning_again"
+    REASONING_END_AGAIN = "reasoning_end_again"
+    REASONING_NO_ANSWER = "reasoning_no_answer"
+
+    @property
+    def is_of_reasoning(self) -> bool:
+        """Whether it is about the reasoning, or what came of it."""
+        return self.value.startswith("reasoning_")

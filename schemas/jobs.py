@@ -18,6 +18,7 @@ from .limits import (
 )
 from .lineage import Lineage
 from .mutations import Mutation
+from .reasoning import Reasoning
 from .reasons import Reason
 from .rules import Rules
 from .sampling import Sampling, TokenId
@@ -80,6 +81,7 @@ class GenerationJob(
     sampling: Sampling = Sampling()
     profile: ProfileName = "chat"
     gates: dict[str, Any] = {}
+    reasoning: Reasoning = Reasoning()
     checks: Literal["off", "observe", "block"] = "off"
     rules: Rules = Rules()
     lane: Lane = "interactive"

@@ -37,6 +37,7 @@ MAX_PHRASE_CHARS: Final = 256
 MAX_PATTERNS: Final = 16
 MAX_PATTERN_CHARS: Final = 1_024
 MAX_INSTRUCTION_CHARS: Final = 1_000
+MAX_WRAP_UP_CHARS: Final = 500
 # Of the records that a job collects on its way.
 MAX_ATTEMPT_NUMBER: Final = 10_000
 MAX_RECORDS: Final = 20

@@ -18,6 +18,7 @@ from .limits import (
     MAX_TRIPS,
 )
 from .measures import Count, Name, Quote, Seconds, Sentence, Span, WorkerName
+from .reasoning import ReasoningRecord
 from .timestamps import Timestamp
 from .usage import Usage
 from .verdicts import Verdict
@@ -30,6 +31,7 @@ R = TypeVar("R")
 
 # What ended a segment. vLLM's own words; `repetition` and `abort` are no success.
 FinishReason = Literal["stop", "length", "abort", "repetition"]
+Channel = Literal["content", "reasoning"]
 
 
 class SegmentRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -53,10 +55,10 @@ class SegmentRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class TripRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a gate found, and what was done about it.
 
-    `tokens` and `chars` are the span found, half open, counted in the text as it stood then, and
-    `quote` is what stood there, cut short; `score` passed `threshold`. `action` "note": nothing was
-    done, "rollback": `kept` tokens stayed and `wasted` were thrown away, "give_up": the attempt
-    ended.
+    `tokens` and `chars` are the span found, half open, counted in the text of the `channel` as it
+    stood then, and `quote` is what stood there, cut short; `score` passed `threshold`. `action`
+    "note": nothing was done, "rollback": `kept` tokens stayed and `wasted` were thrown away, "cut":
+    so it was with the reasoning, which was closed there, "give_up": the attempt ended.
     """
 
     segment: Count
@@ -69,7 +71,8 @@ class TripRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     threshold: float
     detail: Sentence = ""
     quote: Quote = ""
-    action: Literal["note", "rollback", "give_up"]
+    channel: Channel = "content"
+    action: Literal["note", "rollback", "cut", "give_up"]
     kept: Count = 0
     wasted: Count = 0
     banned: Count | None = None
@@ -94,6 +97,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     instruction: Annotated[str, Meta(max_length=MAX_INSTRUCTION_CHARS)] = ""
     segments: Annotated[tuple[SegmentRecord, ...], Meta(max_length=MAX_SEGMENTS)] = ()
     trips: Annotated[tuple[TripRecord, ...], Meta(max_length=MAX_TRIPS)] = ()
+    reasoning: ReasoningRecord | None = None
     usage: Usage = Usage()
     finish_reason: FinishReason | None = None
     flaw: Flaw | None = None
@@ -155,8 +159,15 @@ def _without_middle(record: AttemptRecord) -> AttemptRecord:
         segments=_ends(record.segments),
         trips=_ends(record.trips),
         text=record.text[:_SHORT_TEXT],
+        reasoning=_with_text(record.reasoning, _SHORT_TEXT),
         shortened=True,
     )
+
+
+def _with_text(record: ReasoningRecord | None, chars: int) -> ReasoningRecord | None:
+    if record is None:
+        return None
+    return msgspec.structs.replace(record, text=record.text[:chars])
 
 
 def _ends(records: tuple[R, ...]) -> tuple[R, ...]:
@@ -166,5 +177,12 @@ def _ends(records: tuple[R, ...]) -> tuple[R, ...]:
 def _bare(record: AttemptRecord) -> AttemptRecord:
     """When, where and how it ended; nothing of what was said or found."""
     return msgspec.structs.replace(
-        record, segments=(), trips=(), parameters={}, verdict=None, text="", shortened=True
+        record,
+        segments=(),
+        trips=(),
+        parameters={},
+        verdict=None,
+        text="",
+        reasoning=_with_text(record.reasoning, 0),
+        shortened=True,
     )

@@ -26,6 +26,7 @@ class Reason(StrEnum):
     ENGINE_FAULT = "engine_fault"
     # The gates found what going back could not mend.
     GATE_TRIPPED = "gate_tripped"
+    REASONING_RUNAWAY = "reasoning_runaway"
     # The checks of the whole text would not have any of the texts, or broke on them.
     CHECKS_REJECTED = "checks_rejected"
     CHECK_FAILED = "check_failed"

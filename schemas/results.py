@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from .jobs import JobId
 from .lineage import FinishReason, Lineage
+from .reasoning import ReasoningRecord
 from .reasons import Reason
 from .usage import Usage
 from .version import SchemaVersion, this_version
@@ -71,6 +72,12 @@ class GenerationResult(
     worker: str | None = None
     finished_at: datetime
     metadata: dict[str, Any] = {}
+
+    @property
+    def reasoning_record(self) -> ReasoningRecord | None:
+        """What the guard over the reasoning saw and did in the last attempt; None where the worker
+        knows of no reasoning."""
+        return self.lineage.attempts[-1].reasoning if self.lineage.attempts else None
 
     @property
     def ok(self) -> bool:

@@ -9,7 +9,8 @@ from .measures import Count
 
 class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens spent, over all attempts that led to a result. `completion_tokens` are those of the
-    texts, `wasted_tokens` those generated besides and thrown away. A prompt counts once an attempt,
+    texts, reasoning and answer together, `reasoning_tokens` those of them that are reasoning,
+    `wasted_tokens` those generated besides and thrown away. A prompt counts once an attempt,
     however often it was sent to the engine."""
 
     prompt_tokens: Count = 0
@@ -17,6 +18,11 @@ class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     completion_tokens: Count = 0
     wasted_tokens: Count = 0
     reasoning_tokens: Count = 0
+
+    @property
+    def answer_tokens(self) -> int:
+        """Those of the answers alone."""
+        return self.completion_tokens - self.reasoning_tokens
 
     @staticmethod
     def total(usages: "Iterable[Usage]") -> "Usage":

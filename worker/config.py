@@ -64,6 +64,24 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         dict[str, Any], _is("further vLLM engine arguments, by their names in vLLM")
     ] = {}
 
+    # Reasoning
+    reasoning_parser: Annotated[
+        str, _is("vLLM's reasoning parser for the model, which knows its tags; empty: none")
+    ] = ""
+    reasoning_start: Annotated[
+        str, _is("what opens the model's reasoning, such as <think>; empty: as the parser says")
+    ] = ""
+    reasoning_end: Annotated[
+        str, _is("what closes it, such as </think>; empty: as the parser says")
+    ] = ""
+    reasoning_block: Annotated[
+        Literal["auto", "open"],
+        _is("auto: open where the prompt ends with the start, else when the model opens it"),
+    ] = "auto"
+    reasoning_wrap_up: Annotated[
+        str, _is("sentence that closes reasoning that is cut; empty: none", max_length=500)
+    ] = "That is enough thinking: I answer now, from what is settled so far."
+
     # Gates
     gates_file: Annotated[
         str, _is("TOML file with thresholds of your own, by profile; empty: none")
@@ -138,6 +156,8 @@ def worker_name(config: Config) -> str:
 def check(config: Config) -> None:
     """Raise ConfigError where settings that are fine alone don't go together."""
     lanes(config)
+    if bool(config.reasoning_start) != bool(config.reasoning_end):
+        raise ConfigError("reasoning_start and reasoning_end: set both, or neither")
     if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
         raise ConfigError(
             f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "

@@ -77,14 +77,16 @@ Ending = (
 
 
 class Report(Struct, frozen=True, kw_only=True):
-    """What a run leaves behind, however it ended. `prompt`: its end as text, where the job has it
-    as token ids and a check will want to read it."""
+    """What a run leaves behind, however it ended. `text` is the answer, `reasoning` what the model
+    thought before it, None where it thought nothing. `prompt`: its end as text, where the job has
+    it as token ids and a check will want to read it."""
 
     ending: Ending
     text: str
     record: AttemptRecord
     timings: Timings
     prompt: str = ""
+    reasoning: str | None = None
 
     @property
     def usage(self) -> Usage:

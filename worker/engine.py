@@ -6,6 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from ..guards.engine_gates import EngineGates
+from ..guards.reasoning.tags import Tags
 from ..schemas import FinishReason, GenerationJob, Sampling, SluiceError
 
 
@@ -26,7 +27,9 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
 
     `version` names the engine and its version, as `vllm 0.32.0`. `vocabulary_size` counts the ids
     that the tokenizer knows; `denied` are those that are never legal output; `sentinels` is what
-    the plug-in in the engine speaks with: empty where none runs.
+    the plug-in in the engine speaks with: empty where none runs. `tags` set the model's reasoning
+    apart, where it has any; `always_thinks`: each output begins inside the block, whatever the
+    prompt ends with.
     """
 
     model: str
@@ -35,6 +38,8 @@ class EngineInfo(Struct, frozen=True, kw_only=True):
     vocabulary_size: int
     denied: frozenset[int] = frozenset()
     sentinels: tuple[int, ...] = ()
+    tags: Tags | None = None
+    always_thinks: bool = False
 
 
 class Segment(Struct, frozen=True, kw_only=True):
@@ -98,7 +103,7 @@ class Engine(Protocol):
         ...
 
     def encode(self, text: str) -> tuple[int, ...]:
-        """A few words of ours in the model's tokens."""
+        """A few words of ours in the model's tokens, special tokens as such."""
         ...
 
     def stream(self, segment: Segment) -> AsyncGenerator[Piece, None]:

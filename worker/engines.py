@@ -23,8 +23,11 @@ async def make_engine(config: Config) -> Engine:
 
 
 def _scripted(config: Config) -> Engine:
+    tags = (config.reasoning_start, config.reasoning_end) if config.reasoning_start else None
     try:
-        return ScriptedEngine(**config.engine_args)
+        return ScriptedEngine(
+            tags=tags, always_thinks=config.reasoning_block == "open", **config.engine_args
+        )
     except TypeError as error:
         raise ConfigError(
             f"the scripted engine does not take these engine_args ({error}); it takes chunk, "

@@ -149,6 +149,10 @@ class JobEvents:
         """Say what text came."""
         self.emit(Delta(offset=offset, text=text))
 
+    def thought(self, offset: int, text: str) -> None:
+        """Say what the model thinks before it."""
+        self.emit(Delta(offset=offset, text=text, channel="reasoning"))
+
 
 def _delta_of(message: JobEvent, first: JobEvent) -> Delta | None:
     """The message's delta, if it goes on where the same job's deltas left off."""

@@ -19,6 +19,7 @@ class JobGating(Struct, frozen=True, kw_only=True):
 
     profile: Profile
     table: Table
+    wrap_up: str = ""
 
     @property
     def budgets(self) -> Budgets:
@@ -37,9 +38,12 @@ class Gating:
         self,
         tables: Mapping[str, Mapping[str, Any]] | None = None,
         policy: Table | None = None,
+        wrap_up: str = "",
     ) -> None:
+        """`wrap_up` closes reasoning that is cut."""
         self._tables = tables
         self._policy = policy or default_table()
+        self._wrap_up = wrap_up
 
     def of(self, job: GenerationJob) -> JobGating:
         """Raises InvalidMessage for a profile that there is not, for overrides that make no sense,
@@ -55,7 +59,7 @@ class Gating:
             own = profile(job.profile, job.gates, deployment=self._tables)
         except BadProfile as error:
             raise InvalidMessage(Reason.UNSUPPORTED, "$.gates", str(error)) from error
-        return JobGating(profile=own, table=self._policy)
+        return JobGating(profile=own, table=self._policy, wrap_up=self._wrap_up)
 
 
 def _require_usable(job: GenerationJob) -> None:
@@ -84,7 +88,7 @@ def gating(config: Config) -> Gating:
         raise ConfigError(f"gates_file {config.gates_file}: {error}") from error
     except BadPolicy as error:
         raise ConfigError(f"policy_file {config.policy_file}: {error}") from error
-    return Gating(tables, policy)
+    return Gating(tables, policy, config.reasoning_wrap_up)
 
 
 def _load_models(tables: Mapping[str, Mapping[str, Any]]) -> None:

@@ -10,7 +10,17 @@ from typing import Any
 
 from ..producer.subscription import Delivery
 from ..rollback import RetryTable, pass_on
-from ..schemas import Accepted, Finished, GenerationJob, InvalidMessage, Retrying, decode, peek
+from ..schemas import (
+    Accepted,
+    Finished,
+    GenerationJob,
+    InvalidMessage,
+    Reasoned,
+    ReasoningRecord,
+    Retrying,
+    decode,
+    peek,
+)
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
@@ -126,14 +136,16 @@ class Intake:
 
     def _begin(self, job: GenerationJob, delivery: Delivery) -> Attempt:
         events = self._events.of(job)
+        # What the checker may still refuse is no text to stream.
+        streams = job.stream and job.checks != "block"
         session = GenerationSession(
             job,
             self._engine,
             worker=self._who.worker,
             nonce=secrets.token_hex(4),
             gating=self._gating,
-            # What the checker may still refuse is no text to stream.
-            release=events.delta if job.stream and job.checks != "block" else None,
+            release=events.delta if streams else None,
+            release_reasoning=events.thought if streams else None,
         )
         attempt = Attempt(job, delivery, session, events)
         self._registry.begin(attempt)
@@ -172,6 +184,8 @@ class Intake:
         settled = done.sent
         if done.over:
             self._registry.remember(attempt.key, done.delivered() if settled else done)
+        if settled and settlement.over and report.record.reasoning is not None:
+            events.emit(Reasoned(record=report.record.reasoning))
         if settled and settlement.outcome is not None:
             events.emit(Finished(outcome=settlement.outcome))
         elif settled and settlement.event is not None:
@@ -247,6 +261,8 @@ def _observe(report: Report, settlement: Settlement) -> None:
     metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
     metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)
     metrics.TOKENS.labels(kind="wasted").inc(report.usage.wasted_tokens)
+    if report.record.reasoning is not None:
+        _observe_reasoning(report.record.reasoning)
     for trip in report.record.trips:
         metrics.TRIPS.labels(
             level=str(int(trip.level)), flaw=trip.flaw.value, action=trip.action
@@ -257,7 +273,7 @@ def _observe(report: Report, settlement: Settlement) -> None:
             trip.flaw,
             trip.tokens[0],
             trip.action.replace("_", " "),
-            f" to token {trip.kept}, {trip.wasted} wasted" if trip.action == "rollback" else "",
+            f" to token {trip.kept}, {trip.wasted} wasted" if trip.wasted else "",
         )
     metrics.ENGINE.observe(report.timings.engine_s)
     if report.timings.queued_s is not None:
@@ -270,4 +286,21 @@ def _observe(report: Report, settlement: Settlement) -> None:
         report.usage.completion_tokens,
         report.timings.engine_s,
         f" ({detail})" if (detail := _detail(report.ending)) else "",
+    )
+
+
+def _observe_reasoning(record: ReasoningRecord) -> None:
+    flaw = record.flaw.value if record.flaw is not None else "none"
+    metrics.REASONING.labels(mode=record.mode, ended=record.ended, flaw=flaw).inc()
+    metrics.TOKENS.labels(kind="reasoning").inc(record.tokens)
+    metrics.TOKENS.labels(kind="reasoning_dropped").inc(record.dropped_tokens)
+    if record.first_answer_token_s is not None:
+        metrics.ANSWER_AFTER_CUT.observe(record.first_answer_token_s)
+    log.info(
+        "reasoning %s after %d tokens of at most %d, %d dropped%s",
+        record.ended.replace("_", " "),
+        record.tokens,
+        record.cap,
+        record.dropped_tokens,
+        f" ({flaw} by {record.gate}, {record.mode})" if record.tripped else "",
     )

@@ -24,6 +24,16 @@ TOKENS: Final = Counter("sluice_tokens_total", "Tokens, by kind", ["kind"])
 TRIPS: Final = Counter(
     "sluice_gate_trips_total", "Findings of gates, by what was done", ["level", "flaw", "action"]
 )
+REASONING: Final = Counter(
+    "sluice_reasoning_total",
+    "Attempts on a model that reasons, by how the reasoning ended and what was found in it",
+    ["mode", "ended", "flaw"],
+)
+ANSWER_AFTER_CUT: Final = Histogram(
+    "sluice_reasoning_cut_seconds",
+    "From cutting the reasoning to the first token of the answer",
+    buckets=_LATENCY_S,
+)
 VERDICTS: Final = Counter(
     "sluice_verdicts_total", "Verdicts of the checker, by what they say", ["outcome", "mode"]
 )

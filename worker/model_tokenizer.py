@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 from ..guards.denied import Denial, denied_tokens
 from ..guards.engine_gates import choose_sentinels
 from ..guards.gate import Step
+from ..guards.reasoning.tags import Tags, make_tags
 from .engine import EngineUnavailable
 
 # How repositories, files and issues were set apart in the text that models of code learnt from.
@@ -28,20 +29,36 @@ class ModelTokenizer(NamedTuple):
     vocabulary_size: int
     stop_ids: frozenset[int]
 
-    def denied(self) -> dict[int, Denial]:
-        """The ids that must never come, with the reason. Takes a second or more."""
+    def denied(self, legal: Iterable[int] = ()) -> dict[int, Denial]:
+        """The ids that must never come, with the reason; those that are `legal`, and those that
+        end a text, are none of them. Takes a second or more."""
         return denied_tokens(
-            self.tokenizer, vocabulary_size=self.vocabulary_size, legal=self.stop_ids
+            self.tokenizer,
+            vocabulary_size=self.vocabulary_size,
+            legal=self.stop_ids.union(legal),
         )
 
-    def sentinels(self, denied: dict[int, Denial]) -> tuple[int, ...]:
-        """The ids that the plug-in in the engine speaks with. Where there are too few denied ones,
-        markers of training corpora, which have no place in an answer, are denied as well."""
+    def tags(self, start: str, end: str) -> Tags:
+        """The tags of the model's reasoning. Raises ValueError."""
         added: dict[str, int] = self.tokenizer.get_added_vocab()
+        special: list[int] = self.tokenizer.all_special_ids
+
+        def encode(text: str) -> list[int]:
+            ids: list[int] = self.tokenizer.encode(text, add_special_tokens=False)
+            return ids
+
+        return make_tags(start, end, encode, {*added.values(), *special})
+
+    def sentinels(self, denied: dict[int, Denial], legal: Iterable[int] = ()) -> tuple[int, ...]:
+        """The ids that the plug-in in the engine speaks with. Where there are too few denied ones,
+        markers of training corpora, which have no place in an answer, are denied as well; but for
+        `legal` ones."""
+        added: dict[str, int] = self.tokenizer.get_added_vocab()
+        needed = self.stop_ids.union(legal)
         spare = [
             token
             for name, token in added.items()
-            if _CORPUS_MARKER.fullmatch(name) and token not in self.stop_ids
+            if _CORPUS_MARKER.fullmatch(name) and token not in needed
         ]
         return choose_sentinels(denied, spare)
 

@@ -15,7 +15,8 @@ class Releaser:
         self._transcript = transcript
         self._release = release
         self._hold_back = hold_back
-        self._sent = 0
+        # In characters.
+        self.sent = 0
         # In tokens; the text up to there is whole.
         self.floor = 0
 
@@ -43,6 +44,6 @@ class Releaser:
         self._send_to(self._transcript.characters)
 
     def _send_to(self, end: int) -> None:
-        if self._release is not None and end > self._sent:
-            self._release(self._sent, self._transcript.slice(self._sent, end))
-            self._sent = end
+        if self._release is not None and end > self.sent:
+            self._release(self.sent, self._transcript.slice(self.sent, end))
+            self.sent = end

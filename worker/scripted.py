@@ -10,6 +10,7 @@ import codecs
 from collections.abc import AsyncGenerator, Callable
 from typing import Final
 
+from ..guards.reasoning.tags import make_tags
 from ..schemas import FinishReason, GenerationJob, InvalidMessage, Reason
 from .engine import Detokenizer, EngineDead, EngineInfo, EngineUnavailable, Piece, Segment
 
@@ -39,7 +40,10 @@ class ScriptedEngine:
         step_s: float = 0.0,
         max_model_len: int = 8192,
         model: str = "scripted",
+        tags: tuple[str, str] | None = None,
+        always_thinks: bool = False,
     ) -> None:
+        """`tags`: what opens and closes reasoning in its answers, if they have any."""
         self._script = script
         self._chunk = chunk
         self._step_s = step_s
@@ -48,6 +52,8 @@ class ScriptedEngine:
             version="scripted",
             max_model_len=max_model_len,
             vocabulary_size=END_OF_TEXT,
+            tags=make_tags(*tags, str.encode, ()) if tags is not None else None,
+            always_thinks=always_thinks,
         )
         self._open = False
         self._death: asyncio.Event | None = None

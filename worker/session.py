@@ -3,36 +3,32 @@
 It is the one place where tokens, gates, policy and engine meet. An attempt is a sequence of
 segments; each is one request to the engine that goes on from the tokens accepted so far. A gate
 that trips ends a segment, the policy says how far to go back and what to change, and the next
-segment goes on from there, until the text is accepted or the attempt is given up.
+segment goes on from there, until the text is accepted or the attempt is given up. Where the model
+thinks first, reasoning that leads nowhere is cut and closed, and the next segment is the answer.
 """
 
-import time
-from collections.abc import Callable
+import asyncio
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
-from msgspec import Struct
-
-from ..guards.engine_gates import Ban, EngineGates, signal_of
-from ..guards.finding import Finding
+from ..guards.engine_gates import signal_of
+from ..guards.finding import Finding, Flaw, Level
 from ..guards.output import judge_output
 from ..guards.pipeline import Pipeline, streaming_gates
+from ..guards.reasoning.salvage import complete_answer
 from ..rollback import (
     Action,
-    Changes,
-    CheckpointStack,
     GiveUp,
     Note,
     Rollback,
     Situation,
     Trip,
     attempt_seed,
-    checkpoint_interval,
     decide,
     derive_seed,
     differences,
+    elsewhere,
     mutate,
     standing_bans,
 )
@@ -41,42 +37,27 @@ from ..schemas import (
     FinishReason,
     GenerationJob,
     InvalidMessage,
-    Sampling,
     SegmentRecord,
     Timings,
-    TripRecord,
-    Usage,
 )
 from ..schemas.errors import tame
-from ..schemas.limits import MAX_KEPT_TEXT, MAX_QUOTE_CHARS, MAX_SEGMENTS, MAX_TRIPS
 from . import trips
-from .draft import Draft
+from .accounts import MONOTONIC, Accounts, Clock
 from .effective import effective
 from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
-from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece, Segment
+from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece
 from .gating import Gating, JobGating
-from .release import Release, Releaser
-from .stop_strings import StopStrings
-from .transcript import Transcript
+from .manuscript import MakeGates, Manuscript, Turn
+from .records import Run, record
+from .release import Release
+from .requests import Plan, request
 
 # More of a prompt than this no check reads.
 _PROMPT_TOKENS_SHOWN: Final = 2_000
 
-Clock = Callable[[], float]
-MakeGates = Callable[[JobGating, EngineInfo, GenerationJob], Pipeline]
-
-
-class _Plan(Struct, frozen=True, kw_only=True):
-    """The next segment: how to sample, for how many tokens (0: to the end of the text)."""
-
-    sampling: Sampling
-    seed: int
-    tokens: int = 0
-    fresh_cache: bool = False
-
 
 def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeline:
-    """The gates that a job's profile asks for."""
+    """The gates on the answer that a job's profile asks for."""
     return streaming_gates(
         gating.profile,
         vocabulary_size=info.vocabulary_size,
@@ -87,9 +68,10 @@ def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeli
 
 
 class GenerationSession:
-    """Runs an attempt to its end. `release(offset, text)` gets text that won't be taken back."""
+    """Runs an attempt to its end. `release(offset, text)` gets text that won't be taken back, and
+    `release_reasoning` what the model thinks before it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who runs it, by what rules, and who is told
         self,
         job: GenerationJob,
         engine: Engine,
@@ -98,7 +80,8 @@ class GenerationSession:
         nonce: str,
         gating: Gating | None = None,
         release: Release | None = None,
-        clock: Clock = time.monotonic,
+        release_reasoning: Release | None = None,
+        clock: Clock = MONOTONIC,
         gates: MakeGates = own_gates,
     ) -> None:
         # As this attempt runs it, and as it was asked.
@@ -109,31 +92,19 @@ class GenerationSession:
         self._nonce = nonce
         self._gating = gating or Gating()
         self._release = release
+        self._release_reasoning = release_reasoning
         self._clock = clock
         self._make_gates = gates
+        self._accounts = Accounts(clock)
         self._info: EngineInfo | None = None
         self._started_at = datetime.now(UTC)
-        self._began: float | None = None
-        self._first_token_s: float | None = None
-        self._ended: float | None = None
         self._prompt: tuple[int, ...] = ()
-        self._draft: Draft | None = None
+        self._manuscript: Manuscript | None = None
         self._seeds: tuple[int, ...] = ()
-        self._segments: list[SegmentRecord] = []
-        # How many requests there were; the running one's, or last one's, number, and where it began
-        # in tokens.
-        self._requests = 0
-        self._segment_number = 0
+        # Where the running segment began, in tokens.
         self._start = 0
         self._trips: list[Trip] = []
-        self._records: list[TripRecord] = []
         self._last: Finding | None = None
-        self._rollbacks = 0
-        self._produced = 0
-        self._wasted = 0
-        self._lost_s = 0.0
-        # When the running segment began, and how many tokens had been produced by then.
-        self._segment_began = (0.0, 0)
 
     async def run(self) -> Ending:
         """Generate until the text is done or can't be. What the job or the engine did wrong comes
@@ -142,9 +113,17 @@ class GenerationSession:
             rules = self._gating.of(self._job)
             self._info = self._engine.info
             self._prompt = await self._engine.prompt_token_ids(self._job)
-            self._began = self._clock()
-            draft = self._begin(rules)
-            return await self._attempt(rules, draft)
+            self._accounts.begin()
+            written = self._manuscript = Manuscript(
+                self._job,
+                self._engine,
+                rules,
+                self._prompt,
+                gates=self._make_gates,
+                release=self._release,
+                release_reasoning=self._release_reasoning,
+            )
+            return await self._attempt(rules, written)
         except InvalidMessage as error:
             return Refused(error)
         except EngineDead as error:
@@ -152,21 +131,23 @@ class GenerationSession:
         except EngineError as error:
             return Faulted(tame(str(error)))
         finally:
-            self._ended = self._clock()
+            self._accounts.end()
 
     def report(self, ending: Ending, queued_s: float | None) -> Report:
         """What happened, up to now. Fit to be called after `run` was cancelled, too."""
-        ended = self._ended if self._ended is not None else self._clock()
-        text = self._draft.transcript.text if self._draft is not None else ""
+        written = self._manuscript
+        text = written.answer if written is not None else ""
+        thinking = written.thinking if written is not None else None
         return Report(
             ending=ending,
             text=text,
+            reasoning=thinking.said() or None if thinking is not None else None,
             prompt=self._prompt_text() if isinstance(ending, Answered) else "",
-            record=self._record(ending, text),
+            record=self._record(ending),
             timings=Timings(
                 queued_s=queued_s,
-                first_token_s=self._first_token_s,
-                engine_s=ended - self._began if self._began is not None else 0.0,
+                first_token_s=self._accounts.first_token_s,
+                engine_s=self._accounts.engine_s,
             ),
         )
 
@@ -177,59 +158,28 @@ class GenerationSession:
         detokenizer = self._engine.detokenizer(())
         return "".join(map(detokenizer.step, self._prompt[-_PROMPT_TOKENS_SHOWN:]))
 
-    def _record(self, ending: Ending, text: str) -> AttemptRecord:
-        accepted = isinstance(ending, Answered)
-        gave_up = ending if isinstance(ending, GaveUp) else None
-        mutation = self._asked.mutation
-        return AttemptRecord(
-            attempt=self._job.attempt,
-            worker=self._worker,
-            model=self._info.model if self._info is not None else "",
-            engine=self._info.version if self._info is not None else "",
-            started_at=self._started_at,
-            ended_at=datetime.now(UTC),
-            parameters=differences(self._asked.sampling, self._job.sampling),
-            instruction=mutation.instruction if mutation is not None else "",
-            segments=tuple(self._segments),
-            trips=tuple(self._records),
-            usage=Usage(
-                prompt_tokens=len(self._prompt),
-                cached_tokens=self._segments[0].cached_tokens if self._segments else 0,
-                completion_tokens=self._produced - self._wasted,
-                wasted_tokens=self._wasted,
-            ),
-            finish_reason=ending.finish_reason if isinstance(ending, Answered) else None,
-            flaw=gave_up.flaw if gave_up is not None else None,
-            found_by=gave_up.found_by if gave_up is not None else "",
-            detail=tame(getattr(ending, "detail", "")),
-            text="" if accepted else text[:MAX_KEPT_TEXT],
-            text_chars=0 if accepted else len(text),
+    def _record(self, ending: Ending) -> AttemptRecord:
+        return record(
+            self._asked,
+            self._job,
+            self._info,
+            ending,
+            self._accounts,
+            self._manuscript,
+            Run(self._worker, self._started_at, len(self._prompt)),
         )
 
-    def _begin(self, rules: JobGating) -> Draft:
+    async def _attempt(self, rules: JobGating, written: Manuscript) -> Ending:
         sampling = self._job.sampling
-        profile = rules.profile
-        transcript = Transcript(
-            lambda: self._engine.detokenizer(self._prompt),
-            StopStrings(sampling.stop, sampling.min_tokens),
-        )
-        self._draft = Draft(
-            transcript,
-            self._make_gates(rules, self._engine.info, self._job),
-            CheckpointStack(
-                checkpoint_interval(sampling.max_tokens, profile.checkpoint_interval), sampling
-            ),
-            Releaser(transcript, self._release, profile.hold_back_tokens),
-        )
-        return self._draft
-
-    async def _attempt(self, rules: JobGating, draft: Draft) -> Ending:
-        sampling = self._job.sampling
-        plan = _Plan(sampling=sampling, seed=self._derived_seed())
+        plan = Plan(sampling=sampling, seed=self._derived_seed())
         while True:
-            over = await self._segment(plan, rules, draft)
+            over = await self._segment(plan, rules, written)
+            if isinstance(over, GiveUp):
+                over = self._from_less_reasoning(over, rules, written)
+            if isinstance(over, Rollback) and over.changes.close:
+                over = await self._salvaged(rules, written) or over
             if isinstance(over, Answered):
-                draft.releaser.finish()
+                written.draft.releaser.finish()
                 return over
             if isinstance(over, GiveUp):
                 found = self._last
@@ -242,23 +192,32 @@ class GenerationSession:
             # After a change that was for some tokens only, and after a note that ended the
             # engine's request: on as the job asked.
             plan = (
-                self._changed(over, seed=plan.seed)
+                self._changed(over, written, seed=plan.seed)
                 if isinstance(over, Rollback)
-                else _Plan(sampling=sampling, seed=plan.seed)
+                else Plan(sampling=sampling, seed=plan.seed)
             )
 
     async def _segment(
-        self, plan: _Plan, rules: JobGating, draft: Draft
+        self, plan: Plan, rules: JobGating, written: Manuscript
     ) -> Answered | Action | None:
         """One request to the engine: an accepted text, what is to be done about a finding, or None
         where the plan's tokens are up."""
-        self._start = start = len(draft)
-        if self._left(start) <= 0 or self._is_full(start):
-            return self._judge("length", rules, draft, beyond=0)
-        segment = self._request(plan, rules, start)
-        self._segment_number = self._requests
+        self._start = start = written.length
+        if self._left(written) <= 0 or self._is_full(start):
+            return self._judge("length", rules, written, beyond=0)
+        segment = request(
+            self._job,
+            plan,
+            rules.profile,
+            self._prompt,
+            written,
+            bans=standing_bans(self._trips),
+            number=self._accounts.requests,
+            nonce=self._nonce,
+        )
         self._seeds = (*self._seeds, plan.seed)
-        began, produced = self._segment_began = self._clock(), self._produced
+        accounts = self._accounts
+        accounts.begin_segment()
         cached = 0
         finish: FinishReason | None = None
         over: Answered | Action | None = None
@@ -267,107 +226,73 @@ class GenerationSession:
                 async for piece in pieces:
                     cached = max(cached, piece.cached_tokens)
                     finish = piece.finish_reason
-                    over = self._take(piece, plan, rules, draft)
-                    draft.releaser.send()
+                    if written.thinking is not None and piece.token_ids:
+                        prompt_tokens = len(segment.prompt_token_ids)
+                        written.thinking.resume(self._clock(), prompt_tokens, cached)
+                    over = self._take(piece, plan, rules, written)
+                    written.draft.releaser.send()
                     if over is not None or finish is not None:
                         break
         finally:
-            self._requests += 1
-            if len(self._segments) < MAX_SEGMENTS:
-                self._segments.append(
-                    SegmentRecord(
-                        seed=plan.seed,
-                        start=start,
-                        parameters=differences(self._job.sampling, plan.sampling),
-                        fresh_cache=plan.fresh_cache,
-                        prompt_tokens=len(segment.prompt_token_ids),
-                        cached_tokens=cached,
-                        tokens=self._produced - produced,
-                        engine_s=self._clock() - began,
-                        finish_reason=finish,
-                    )
-                )
+            asked = SegmentRecord(
+                seed=plan.seed,
+                start=start,
+                parameters=differences(self._job.sampling, plan.sampling),
+                fresh_cache=plan.fresh_cache,
+                prompt_tokens=len(segment.prompt_token_ids),
+                cached_tokens=cached,
+            )
+            accounts.end_segment(asked, finish)
         if over is not None:
             return over
         if finish is None:
             raise EngineError("the engine ended the request without a reason")
-        if finish == "length" and len(draft) - start == plan.tokens < self._left(start):
+        if finish == "length" and written.length - start == plan.tokens < self._left(written):
             return None
-        return self._judge(finish, rules, draft, beyond=int(finish == "stop"))
-
-    def _request(self, plan: _Plan, rules: JobGating, start: int) -> Segment:
-        sampling = self._job.sampling
-        left = self._left(start)
-        limit = min(left, plan.tokens or left)
-        accepted = self._draft.transcript.tokens if self._draft is not None else []
-        bans = tuple(
-            Ban(place - start, token)
-            for place, token in standing_bans(self._trips)
-            if place >= start
-        )
-        return Segment(
-            request_id=f"{self._job.id}:{self._job.attempt}:{self._nonce}:{self._requests}",
-            prompt_token_ids=(*self._prompt, *accepted),
-            sampling=msgspec.structs.replace(
-                plan.sampling,
-                max_tokens=limit,
-                min_tokens=max(0, min(limit, sampling.min_tokens - start)),
-            ),
-            seed=plan.seed,
-            carried=start,
-            gates=self._engine_gates(rules, start, bans),
-            fresh_cache=plan.fresh_cache,
-        )
-
-    def _engine_gates(self, rules: JobGating, start: int, bans: tuple[Ban, ...]) -> EngineGates:
-        gates = rules.profile.engine_gates(start, self._job.sampling.max_tokens)
-        if self._is_constrained and not rules.profile.structured_text_gates:
-            # How sure the model is of a text is a matter of level 4; a grammar leaves it no choice.
-            gates = msgspec.structs.replace(gates, confidence_window=0)
-        return msgspec.structs.replace(gates, bans=bans)
-
-    @property
-    def _is_constrained(self) -> bool:
-        return self._job.sampling.structured_output is not None
+        return self._judge(finish, rules, written, beyond=int(finish == "stop"))
 
     def _derived_seed(self) -> int:
         seed = attempt_seed(self._job.id, self._job.sampling.seed, self._job.attempt)
-        return derive_seed(seed, self._rollbacks)
+        return derive_seed(seed, self._accounts.rollbacks)
 
-    def _left(self, start: int) -> int:
-        return self._job.sampling.max_tokens - start
+    def _left(self, written: Manuscript) -> int:
+        return self._job.sampling.max_tokens - written.spent
 
     def _is_full(self, start: int) -> bool:
         """Whether the model's context has no room for a token more."""
         return start > 0 and len(self._prompt) + start >= self._engine.info.max_model_len
 
     def _take(
-        self, piece: Piece, plan: _Plan, rules: JobGating, draft: Draft
+        self, piece: Piece, plan: Plan, rules: JobGating, written: Manuscript
     ) -> Answered | Action | None:
         """Accept a piece's tokens one by one, up to the first that changes the course."""
         ids = piece.token_ids
-        if ids and self._first_token_s is None and self._began is not None:
-            self._first_token_s = self._clock() - self._began
-        self._produced += len(ids)
+        self._accounts.take(len(ids))
         # What ends a text is no part of it.
         last = ids[-1] if ids and piece.finish_reason == "stop" else None
         count = len(ids) - (last is not None)
         for index in range(count):
             logprob = piece.logprobs[index] if index < len(piece.logprobs) else None
-            finding = draft.accept(ids[index], plan.sampling, self._seeds, logprob)
-            if finding is not None:
-                action = self._act(finding, rules, draft, beyond=len(ids) - index - 1)
+            found = written.accept(ids[index], plan.sampling, self._seeds, logprob)
+            beyond = len(ids) - index - 1
+            if isinstance(found, Turn):
+                self._accounts.waste(written.draft.cut(0) + beyond)
+                return Note(counts=False)
+            if found is not None:
+                action = self._answer(found, rules, written, beyond=beyond)
                 if not isinstance(action, Note):
                     return action
-            if draft.transcript.stopped:
-                self._wasted += len(ids) - index - 1
-                return self._judge("stop", rules, draft, beyond=0)
+            if not written.in_block and written.draft.transcript.stopped:
+                self._accounts.waste(beyond)
+                return self._judge("stop", rules, written, beyond=0)
         signal = signal_of(last, self._engine.info.sentinels) if last is not None else None
         if signal is None:
             return None
+        draft = written.draft
         finding = trips.from_signal(signal, rules.profile, len(draft), draft.transcript.characters)
-        action = self._act(finding, rules, draft, beyond=1)
-        if isinstance(action, Note) and (self._is_constrained or len(draft) == self._start):
+        action = self._act(finding, rules, written, beyond=1)
+        nowhere = written.constrained or written.length == self._start
+        if isinstance(action, Note) and nowhere:
             # The request is over. A grammar can't go on in the middle, and going on where nothing
             # was said would find the same for ever.
             return GiveUp(
@@ -376,30 +301,96 @@ class GenerationSession:
             )
         return action
 
+    def _answer(
+        self, finding: Finding, rules: JobGating, written: Manuscript, *, beyond: int
+    ) -> Action:
+        """What is done about what a gate found."""
+        thinking = written.thinking
+        if finding.level is not Level.REASONING or thinking is None or thinking.cuts_in:
+            return self._act(finding, rules, written, beyond=beyond)
+        if thinking.wanted.mode == "observe" and finding.flaw not in thinking.noted:
+            thinking.find(finding)
+            thinking.noted.add(finding.flaw)
+            self._note(finding, Note(counts=False), written, wasted=0, banned=None)
+        return Note(counts=False)
+
     def _judge(
-        self, finish: FinishReason, rules: JobGating, draft: Draft, *, beyond: int
+        self, finish: FinishReason, rules: JobGating, written: Manuscript, *, beyond: int
     ) -> Answered | Action:
         """The text has ended: accept it, or act on what is wrong with the whole. `beyond`: whether
         a token ended it that is no part of it."""
-        finding = judge_output(
-            rules.profile,
-            draft.transcript.text,
-            tokens=len(draft),
-            pending=draft.transcript.pending,
-            finish_reason=finish,
-            structured=self._is_constrained,
-        )
+        thinking = written.thinking
+        if thinking is not None and written.in_block and thinking.cuts_in and finish != "abort":
+            thinking.ended_itself = finish == "stop"
+            why = f"the text ended inside the reasoning ({finish})"
+            unclosed = thinking.found(Flaw.REASONING_UNCLOSED, why)
+            return self._act(unclosed, rules, written, beyond=beyond)
+        finding = self._flaw(finish, rules, written)
         if finding is None:
             return Answered(finish)
-        action = self._act(finding, rules, draft, beyond=beyond)
+        action = self._act(finding, rules, written, beyond=beyond)
         return action if isinstance(action, Rollback | GiveUp) else Answered(finish)
 
-    def _act(self, finding: Finding, rules: JobGating, draft: Draft, *, beyond: int) -> Action:
+    def _flaw(self, finish: FinishReason, rules: JobGating, written: Manuscript) -> Finding | None:
+        """What is wrong with the whole answer."""
+        return judge_output(
+            rules.profile,
+            written.answer,
+            tokens=len(written.draft),
+            pending=written.draft.transcript.pending,
+            finish_reason=finish,
+            structured=written.constrained,
+        )
+
+    async def _salvaged(self, rules: JobGating, written: Manuscript) -> Answered | None:
+        """The answer that stands complete in the reasoning that was just closed, if one does and
+        nothing is wrong with it."""
+        thinking = written.thinking
+        if thinking is None:
+            return None
+        asked = self._job.sampling.structured_output
+        thought, ended = thinking.whole, thinking.ended_itself
+        # In a thread: it reads all of the reasoning.
+        answer = await asyncio.to_thread(complete_answer, thought, asked, ended=ended)
+        if answer is None or not written.salvage(answer, self._job.sampling, self._seeds):
+            return None
+        if self._flaw("stop", rules, written) is not None:
+            written.draft.cut(0)
+            return None
+        thinking.ended = "salvaged"
+        return Answered("stop")
+
+    def _from_less_reasoning(
+        self, given_up: GiveUp, rules: JobGating, written: Manuscript
+    ) -> Action:
+        """Where no answer came from the reasoning, and nobody has seen any of one: the next step of
+        the ladder that shortens what the answer is made from."""
+        thinking = written.thinking
+        if thinking is None or written.shown or given_up.engine_fault:
+            return given_up
+        found = self._last
+        if found is None or not thinking.is_to_blame(found):
+            return given_up
+        ended = thinking.ended
+        self._accounts.waste(written.reopen())
+        self._trips = elsewhere(self._trips)
+        why = f"no answer came from the reasoning: {found.flaw}"
+        no_answer = thinking.found(Flaw.REASONING_NO_ANSWER, why)
+        action = self._act(no_answer, rules, written, beyond=0)
+        if not isinstance(action, Rollback):
+            thinking.ended = ended
+        return action
+
+    def _act(
+        self, finding: Finding, rules: JobGating, written: Manuscript, *, beyond: int
+    ) -> Action:
         """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
         engine's that come after it."""
+        draft, accounts, thinking = written.draft, self._accounts, written.thinking
         tokens = len(draft)
         self._last = finding
-        quote = draft.transcript.text[slice(*finding.chars)][:MAX_QUOTE_CHARS]
+        if finding.level is Level.REASONING and thinking is not None:
+            thinking.find(finding)
         action = decide(
             finding,
             Situation(
@@ -408,11 +399,12 @@ class GenerationSession:
                 budgets=rules.budgets,
                 floor=draft.releaser.floor,
                 trips=self._trips,
-                rollbacks=self._rollbacks,
-                wasted=self._wasted + beyond,
-                seconds=self._lost_s,
+                rollbacks=accounts.rollbacks,
+                # What was thought in vain is bounded by its own cap.
+                wasted=accounts.wasted + beyond - (thinking.dropped if thinking else 0),
+                seconds=accounts.lost_s,
                 greedy=self._job.sampling.temperature == 0,
-                constrained=self._is_constrained,
+                constrained=written.constrained,
                 findings=rules.profile.coherence_findings,
                 within=rules.profile.coherence_span,
             ),
@@ -421,55 +413,68 @@ class GenerationSession:
         # What ended the engine's request is no part of any text.
         sentinel = beyond if finding.gate == "logits" else 0
         if isinstance(action, Note) and not action.counts:
-            self._wasted += sentinel
+            accounts.waste(sentinel)
             return action
-        wasted = 0
-        banned: int | None = None
         if isinstance(action, Rollback):
-            if action.changes.ban and action.keep < tokens:
-                banned = draft.transcript.tokens[action.keep]
-            wasted = draft.cut(action.keep) + beyond
-            self._rollbacks += 1
-            self._lost_s += self._seconds_for(wasted)
-        elif isinstance(action, GiveUp):
-            wasted = beyond
-        else:
-            wasted = sentinel
-        self._wasted += wasted
-        self._trips.append(Trip(finding=finding, action=action, tokens=tokens, banned=banned))
-        if len(self._records) < MAX_TRIPS:
-            self._records.append(
-                trips.record(
-                    finding,
-                    action,
-                    segment=self._segment_number,
-                    wasted=wasted,
-                    banned=banned,
-                    quote=quote,
-                )
-            )
+            self._go_back(finding, action, written, beyond=beyond)
+            return action
+        wasted = beyond if isinstance(action, GiveUp) else sentinel
+        accounts.waste(wasted)
+        self._note(finding, action, written, wasted=wasted, banned=None)
+        self._trips.append(Trip(finding=finding, action=action, tokens=tokens))
         return action
 
-    def _seconds_for(self, tokens: int) -> float:
-        """What so many tokens have cost, at the pace of the running segment."""
-        began, produced = self._segment_began
-        return (self._clock() - began) * tokens / max(tokens, self._produced - produced)
+    def _go_back(
+        self, finding: Finding, action: Rollback, written: Manuscript, *, beyond: int
+    ) -> None:
+        draft, accounts = written.draft, self._accounts
+        tokens, text = len(draft), draft.transcript.text
+        banned = None
+        if action.changes.ban and action.keep < tokens:
+            banned = draft.transcript.tokens[action.keep]
+        wasted = draft.cut(action.keep) + beyond
+        self._note(finding, action, written, wasted=wasted, banned=banned, text=text)
+        self._trips.append(Trip(finding=finding, action=action, tokens=tokens, banned=banned))
+        if not action.changes.close:
+            accounts.roll_back(wasted)
+            return
+        accounts.cut(wasted)
+        written.close_reasoning(text, wasted, self._clock())
+        self._trips = elsewhere(self._trips)
 
-    def _changed(self, action: Rollback, *, seed: int) -> _Plan:
+    def _note(
+        self,
+        finding: Finding,
+        action: Action,
+        written: Manuscript,
+        *,
+        wasted: int,
+        banned: int | None,
+        text: str | None = None,
+    ) -> None:
+        self._accounts.note(
+            finding,
+            action,
+            wasted=wasted,
+            banned=banned,
+            text=written.draft.transcript.text if text is None else text,
+            channel=written.channel,
+        )
+
+    def _changed(self, action: Rollback, written: Manuscript, *, seed: int) -> Plan:
         """The segment after a rollback."""
-        sampling = self._job.sampling
-        changes: Changes = action.changes
+        changes = action.changes
         if changes.reseed:
             seed = self._derived_seed()
-        changed = mutate(sampling, changes)
-        if changes.guide and self._draft is not None:
-            room = max(0, self._left(len(self._draft)) - 1)
+        changed = mutate(self._job.sampling, changes)
+        if changes.guide:
+            room = max(0, self._left(written) - 1)
             guide = self._engine.encode(changes.guide)[:room]
-            self._draft.guide(guide, changed, self._seeds)
-        return _Plan(
+            written.draft.guide(guide, changed, self._seeds)
+        return Plan(
             sampling=changed,
             seed=seed,
             # A grammar begins anew with each segment, so its text must come from a single one.
-            tokens=0 if self._is_constrained else changes.tokens,
+            tokens=0 if written.constrained else changes.tokens,
             fresh_cache=action.fresh_cache,
         )

@@ -149,10 +149,10 @@ def _gave_up(
     retry = decide_retry(job, lineage, moment.now, retries, engine_fault=ending.engine_fault)
     if isinstance(retry, Retry):
         return retried(who, retry, ending.detail)
-    outcome = outcomes.Failed(
-        reason=Reason.GATE_TRIPPED, detail=f"{ending.detail}; {retry.sentence}"
-    )
-    return _dead(who, job, delivery, report, outcome, Reason.GATE_TRIPPED)
+    led_nowhere = ending.flaw is not None and ending.flaw.is_of_reasoning
+    reason = Reason.REASONING_RUNAWAY if led_nowhere else Reason.GATE_TRIPPED
+    outcome = outcomes.Failed(reason=reason, detail=f"{ending.detail}; {retry.sentence}")
+    return _dead(who, job, delivery, report, outcome, reason)
 
 
 def _faulted(
@@ -223,12 +223,14 @@ def _result(
     who: Identity, job: GenerationJob, report: Report, outcome: Outcome
 ) -> GenerationResult:
     answered = report.ending if isinstance(report.ending, Answered) else None
+    completed = answered is not None and isinstance(outcome, outcomes.Completed)
     lineage = job.lineage.with_attempt(report.record)
     return GenerationResult(
         job_id=job.id,
         attempt=job.attempt,
         outcome=outcome,
-        text=report.text if answered and isinstance(outcome, outcomes.Completed) else "",
+        text=report.text if completed else "",
+        reasoning=report.reasoning if completed else None,
         finish_reason=answered.finish_reason if answered else None,
         usage=lineage.usage(),
         timings=report.timings,

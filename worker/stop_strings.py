@@ -1,6 +1,15 @@
 """Stop strings over a text that comes in pieces, and is taken back in pieces."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Stopped(NamedTuple):
+    """How many characters at the end of a text must go, and how many of them are the stop
+    string: there may be more behind it."""
+
+    characters: int
+    length: int
 
 
 class StopStrings:
@@ -13,10 +22,10 @@ class StopStrings:
         self._min_tokens = min_tokens
         self.longest = max(map(len, self._strings), default=0)
 
-    def completed(self, text: str, new: int, tokens: int) -> int | None:
-        """How many characters at the end of `text` must go, the stop string among them; None where
-        none is completed. `new` characters came with the last of `tokens` tokens; of what came
-        before, `text` must have `longest` - 1 characters at least, if there are as many."""
+    def completed(self, text: str, new: int, tokens: int) -> Stopped | None:
+        """What must go at the end of `text`; None where no stop string is completed. `new`
+        characters came with the last of `tokens` tokens; of what came before, `text` must have
+        `longest` - 1 characters at least, if there are as many."""
         if not self._strings or not new or tokens <= self._min_tokens:
             return None
         best: tuple[int, int] | None = None
@@ -24,4 +33,4 @@ class StopStrings:
             start = text.find(string, max(0, len(text) - new - len(string) + 1))
             if start >= 0 and (best is None or start + len(string) < best[0]):
                 best = start + len(string), start
-        return None if best is None else len(text) - best[1]
+        return None if best is None else Stopped(len(text) - best[1], best[0] - best[1])

@@ -1,5 +1,6 @@
 """The accepted tokens of an attempt and the text they make. One detokenizer rules it all."""
 
+from bisect import bisect_left
 from collections.abc import Callable
 
 from ..guards.gate import Step
@@ -11,16 +12,28 @@ class Transcript:
     """Grows token by token and can be cut back. Memory O(tokens); a cut costs O(tokens kept), for
     a detokenizer can't be turned back, only fed anew."""
 
-    def __init__(self, fresh: Callable[[], Detokenizer], stop: StopStrings) -> None:
+    def __init__(
+        self,
+        fresh: Callable[[], Detokenizer],
+        stop: StopStrings,
+        *,
+        stop_ids: tuple[int, ...] = (),
+        lead: str = "",
+    ) -> None:
+        """`stop_ids`: a sequence of tokens that ends the text as a stop string does. `lead`: what
+        stands before the first token, of one that is half something else."""
         self._fresh = fresh
         self._detokenizer = fresh()
         self._stop = stop
+        self._stop_ids = stop_ids
+        self._lead = lead
         self.tokens: list[int] = []
         self._pieces: list[str] = []
         # Characters before each token, and in all.
-        self._offsets: list[int] = [0]
-        # Where a stop string ends the text, in characters.
+        self._offsets: list[int] = [len(lead)]
+        # Where a stop string ends the text, and begins what is behind it, in characters.
         self._end: int | None = None
+        self._behind: int | None = None
 
     def __repr__(self) -> str:
         return f"<Transcript {len(self.tokens)} tokens, {self.characters} characters>"
@@ -43,12 +56,30 @@ class Transcript:
         """From which character on the text may yet turn out to be a stop string."""
         if self._end is not None:
             return self._end
-        return self._offsets[-1] - max(0, self._stop.longest - 1)
+        by_ids = self._offsets[max(0, len(self.tokens) + 1 - max(1, len(self._stop_ids)))]
+        return min(by_ids, self._offsets[-1] - max(0, self._stop.longest - 1))
+
+    @property
+    def kept(self) -> int:
+        """How many tokens the text has, those that are wholly of a stop string not counted."""
+        if self._end is None:
+            return len(self.tokens)
+        if self._stop_ids:
+            return len(self.tokens) - len(self._stop_ids)
+        return min(bisect_left(self._offsets, self._end), len(self.tokens))
+
+    @property
+    def rest(self) -> str:
+        """What the last token brought behind the stop string."""
+        return "" if self._behind is None else self._whole()[self._behind :]
 
     @property
     def text(self) -> str:
         """The text, without the stop string that ended it."""
-        return "".join(self._pieces)[: self.characters]
+        return self._whole()[: self.characters]
+
+    def _whole(self) -> str:
+        return self._lead + "".join(self._pieces)
 
     @property
     def pending(self) -> int:
@@ -71,7 +102,11 @@ class Transcript:
             tail = self.slice(max(0, step.offset - self._stop.longest + 1), self._offsets[-1])
             gone = self._stop.completed(tail, len(piece), len(self.tokens))
             if gone is not None:
-                self._end = self._offsets[-1] - gone
+                self._end = self._offsets[-1] - gone.characters
+                self._behind = self._end + gone.length
+        size = len(self._stop_ids)
+        if size and self.tokens[-size:] == list(self._stop_ids):
+            self._end = self._offsets[-1 - size]
         return step
 
     def is_whole(self, n_tokens: int) -> bool:
@@ -89,6 +124,8 @@ class Transcript:
         first = len(self._pieces)
         while first > 0 and self._offsets[first] > start:
             first -= 1
+        if start < self._offsets[0]:
+            return self._whole()[start:end]
         last = first
         parts: list[str] = []
         while last < len(self._pieces) and self._offsets[last] < end:
@@ -101,7 +138,7 @@ class Transcript:
         if n_tokens >= len(self.tokens):
             return
         del self.tokens[n_tokens:], self._pieces[n_tokens:], self._offsets[n_tokens + 1 :]
-        self._end = None
+        self._end = self._behind = None
         self._detokenizer = self._fresh()
         for token in self.tokens:
             self._detokenizer.step(token)

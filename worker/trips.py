@@ -1,14 +1,17 @@
 """Findings in the worker's words: those of the plug-in as findings, all of them as records."""
 
 import math
-from typing import Final
+from typing import Final, Literal
+
+from msgspec import structs
 
 from ..guards.engine_gates import FLAWS, Signal
 from ..guards.finding import Finding
 from ..guards.profiles import Profile
-from ..rollback import Action, GiveUp, Rollback
-from ..schemas import TripRecord
+from ..rollback import Action, GiveUp, Note, Rollback
+from ..schemas import FinishReason, SegmentRecord, TripRecord
 from ..schemas.errors import tame
+from ..schemas.lineage import Channel
 
 _MOST: Final = 1e9
 
@@ -68,6 +71,7 @@ def record(
     wasted: int,
     banned: int | None,
     quote: str = "",
+    channel: Channel = "content",
 ) -> TripRecord:
     """A finding and its answer, for the lineage."""
     rolled_back = action if isinstance(action, Rollback) else None
@@ -82,11 +86,29 @@ def record(
         threshold=_number(finding.threshold),
         detail=tame(finding.detail)[:500],
         quote=tame(quote),
-        action="rollback" if rolled_back else "give_up" if isinstance(action, GiveUp) else "note",
+        channel=channel,
+        action=_named(action),
         kept=rolled_back.keep if rolled_back else 0,
         wasted=wasted,
         banned=banned,
     )
+
+
+def _named(action: Action) -> Literal["note", "rollback", "cut", "give_up"]:
+    match action:
+        case Rollback():
+            return "cut" if action.changes.close else "rollback"
+        case GiveUp():
+            return "give_up"
+        case Note():
+            return "note"
+
+
+def finished(
+    record: SegmentRecord, *, tokens: int, engine_s: float, finish: FinishReason | None
+) -> SegmentRecord:
+    """The record of a segment that is over, with what came of it."""
+    return structs.replace(record, tokens=tokens, engine_s=engine_s, finish_reason=finish)
 
 
 def _number(value: float) -> float:

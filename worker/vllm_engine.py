@@ -123,6 +123,8 @@ class VllmEngine:
             vocabulary_size=len(loaded.tokenizer.tokenizer),
             denied=frozenset({*loaded.constants.denied, *loaded.constants.sentinels}),
             sentinels=loaded.constants.sentinels if loaded.has_plugin else (),
+            tags=loaded.tags,
+            always_thinks=self._config.reasoning_block == "open",
         )
         return self._info
 

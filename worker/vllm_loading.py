@@ -14,12 +14,14 @@ from msgspec import Struct
 from vllm.config import VllmConfig
 from vllm.engine.arg_utils import AsyncEngineArgs
 from vllm.platforms import current_platform
+from vllm.reasoning import ReasoningParserManager
 from vllm.tokenizers import registry
 from vllm.usage.usage_lib import UsageContext
 from vllm.v1.engine.async_llm import AsyncLLM
 
 from ..guards.engine_gates import EngineConstants
 from ..guards.engine_plugin import install
+from ..guards.reasoning.tags import Tags
 from . import model_tokenizer
 from .config import Config, slots
 from .engine import EngineUnavailable
@@ -35,12 +37,14 @@ _CPU_BLOCK_SIZE = 32
 
 
 class Loaded(Struct, frozen=True):
-    """A running engine, a tokenizer of our own, and what the plug-in in it was told, if it runs."""
+    """A running engine, a tokenizer of our own, what the plug-in in it was told, if it runs, and
+    the tags of the model's reasoning, if it has any."""
 
     engine: AsyncLLM
     tokenizer: ModelTokenizer
     constants: EngineConstants
     has_plugin: bool
+    tags: Tags | None
 
 
 def load(config: Config, before: Sequence[str], after: Sequence[str]) -> Loaded:
@@ -56,7 +60,9 @@ def load(config: Config, before: Sequence[str], after: Sequence[str]) -> Loaded:
     resource_tracker.ensure_running()
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return _load(AsyncEngineArgs(**arguments | config.engine_args), before, after)
+        return _load(config, AsyncEngineArgs(**arguments | config.engine_args), before, after)
+    except EngineUnavailable:
+        raise
     except Exception as error:  # vLLM raises whatever went wrong, in this process or the other
         raise EngineUnavailable(_explain(error, config)) from error
     finally:
@@ -86,11 +92,16 @@ def _arguments(config: Config) -> dict[str, Any]:
     return arguments
 
 
-def _load(args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]) -> Loaded:
+def _load(
+    config: Config, args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]
+) -> Loaded:
     vllm_config = args.create_engine_config(UsageContext.ENGINE_CONTEXT)
     tokenizer = _tokenizer(vllm_config)
-    denied = tokenizer.denied()
-    constants = EngineConstants(denied=tuple(denied), sentinels=tokenizer.sentinels(denied))
+    tags = _tags(config, tokenizer)
+    legal = (*tags.start_ids, *tags.end_ids) if tags is not None else ()
+    denied = tokenizer.denied(legal)
+    sentinels = tokenizer.sentinels(denied, legal)
+    constants = EngineConstants(denied=tuple(denied), sentinels=sentinels)
     model = vllm_config.model_config
     model.logits_processors = [*(model.logits_processors or []), *before]
     has_plugin = bool(constants.sentinels) and install(vllm_config, constants)
@@ -102,7 +113,43 @@ def _load(args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]) ->
         enable_log_requests=args.enable_log_requests,
         disable_log_stats=args.disable_log_stats,
     )
-    return Loaded(engine, tokenizer, constants, has_plugin)
+    return Loaded(engine, tokenizer, constants, has_plugin, tags)
+
+
+def _tags(config: Config, tokenizer: ModelTokenizer) -> Tags | None:
+    """What sets the model's reasoning apart, by the settings; what they leave out is as vLLM's
+    parser for the model has it."""
+    start, end = config.reasoning_start, config.reasoning_end
+    if config.reasoning_parser and not start:
+        start, end = _parser_tags(config.reasoning_parser, tokenizer)
+    if not start:
+        return None
+    try:
+        return tokenizer.tags(start, end)
+    except ValueError as error:
+        raise EngineUnavailable(f"reasoning_start and reasoning_end: {error}") from None
+
+
+def _parser_tags(name: str, tokenizer: ModelTokenizer) -> tuple[str, str]:
+    known = ReasoningParserManager.list_registered()
+    if name not in known:
+        raise EngineUnavailable(
+            f"reasoning_parser: vLLM has no {name!r}; it has {', '.join(sorted(known))}"
+        )
+    try:
+        parser = ReasoningParserManager.get_reasoning_parser(name)(tokenizer.tokenizer)
+        start, end = parser.reasoning_start_str, parser.reasoning_end_str
+    except Exception as error:  # each parser has its own way to say that the model is not its own
+        raise EngineUnavailable(
+            f"reasoning_parser: {name} does not go with the model ({error}); choose the model's "
+            "own, or set reasoning_start and reasoning_end"
+        ) from error
+    if not start or not end:
+        raise EngineUnavailable(
+            f"reasoning_parser: {name} does not say what opens and closes the reasoning; "
+            "set reasoning_start and reasoning_end"
+        )
+    return start, end
 
 
 def _tokenizer(vllm_config: VllmConfig) -> ModelTokenizer:

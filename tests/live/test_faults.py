@@ -5,27 +5,31 @@ import json
 import sys
 from collections.abc import AsyncGenerator
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
 from sluicegate.guards.engine_gates import FLAWS, Signal, sentinel_for, signal_of
 from sluicegate.guards.profiles import profile
-from sluicegate.ops.faults import AFTER, BEFORE, Fault, Order, Orders, Vocabulary, order
-from sluicegate.ops.inject import (
-    Injection,
-    found_after,
-    inject,
-    is_clean,
-    job_for,
-    run_gated,
-    surviving,
+from sluicegate.ops.faults import (
+    AFTER,
+    BEFORE,
+    IN_REASONING,
+    Fault,
+    Order,
+    Orders,
+    Vocabulary,
+    order,
 )
+from sluicegate.ops.inject import Injection, inject, job_for, run_gated, thinking_job
+from sluicegate.ops.inject_judge import found_after, is_clean, surviving
 from sluicegate.schemas import Flaw
 from sluicegate.worker.config import Config
 from sluicegate.worker.endings import Answered, GaveUp
 from sluicegate.worker.engine import Engine
+from sluicegate.worker.gating import Gating
 from sluicegate.worker.model_tokenizer import load_tokenizer
+from sluicegate.worker.release import Release
 
 # vLLM and what it imports warn of many things that are not ours to mend.
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
@@ -41,25 +45,51 @@ BY_LOGITS: Final = {
     Fault.UNIFORM: Signal.UNIFORM,
     Fault.SALAD: Signal.LOW_CONFIDENCE,
 }
+IN_ANSWER: Final = [kind for kind in Fault if kind not in IN_REASONING]
 AT_ONCE: Final = 8
+# Of a loop of short units in the reasoning.
+IN_TOKENS: Final = 256
 _numbers = count()
 
 
-async def test_the_demo_shows_it(model: str) -> None:
-    """First, so that its engine is alone on the machine."""
+async def demo(*flags: str) -> Any:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "sluicegate.ops", "demo", "--inject", "mojibake", "--seed", "1", "--json"),
+        *("-m", "sluicegate.ops", "demo", "--json", *flags),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     output, errors = await process.communicate()
     assert process.returncode == 0, errors.decode()
-    shown = json.loads(output)
+    return json.loads(output)
+
+
+async def test_the_demo_shows_it(model: str) -> None:
+    """First, so that its engine is alone on the machine."""
+    shown = await demo("--inject", "mojibake", "--seed", "1")
     assert (shown["kind"], shown["seed"], shown["clean"]) == ("mojibake", 1, True)
     assert shown["found_after_tokens"] <= AT_ONCE
     assert shown["gated"]["trips"][0]["flaw"] == "mojibake"
     assert shown["gated"]["text"] != shown["raw"]["text"]
+
+
+async def test_the_demo_shows_reasoning_cut_short(model: str) -> None:
+    shown = await demo("--inject", "reasoning-loop")
+    raw, gated, record = shown["raw"], shown["gated"], shown["gated"]["reasoning_record"]
+    assert (shown["kind"], shown["clean"], gated["outcome"]) == (
+        "reasoning-loop",
+        True,
+        "completed",
+    )
+    # The plain engine goes round to the end of its tokens.
+    assert raw["text"] == ""
+    assert len(raw["token_ids"]) == shown["at"] + shown["length"]
+    assert gated["text"].strip()
+    assert (record["flaw"], record["ended"], record["cuts"]) == ("reasoning_loop", "cut", 1)
+    spent = sum(segment["tokens"] for segment in gated["segments"])
+    assert shown["saved"]["tokens"] == len(raw["token_ids"]) - spent > 0
+    assert shown["saved"]["token_ratio"] > 1
+    assert raw["engine_s"] > 0
 
 
 class Bench:
@@ -85,7 +115,14 @@ async def bench(model: str) -> AsyncGenerator[Bench]:
 
     orders = Orders()
     engine = VllmEngine(
-        Config(model=model, max_model_len=1024, enforce_eager=True, lanes="interactive=4"),
+        Config(
+            model=model,
+            max_model_len=2048,
+            enforce_eager=True,
+            lanes="interactive=4",
+            reasoning_start="<think>",
+            reasoning_end="</think>",
+        ),
         before=BEFORE,
         after=AFTER,
         decorate=orders,
@@ -122,7 +159,7 @@ def places(kind: Fault) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "seed", "at"), [(kind, *place) for kind in Fault for place in places(kind)]
+    ("kind", "seed", "at"), [(kind, *place) for kind in IN_ANSWER for place in places(kind)]
 )
 async def test_a_fault_is_found_at_once_by_the_right_gate_and_mended(
     bench: Bench, kind: Fault, seed: int, at: int
@@ -145,7 +182,7 @@ async def test_a_fault_is_found_at_once_by_the_right_gate_and_mended(
     assert found.raw.text != found.gated.text
 
 
-@pytest.mark.parametrize("kind", Fault)
+@pytest.mark.parametrize("kind", IN_ANSWER)
 async def test_no_client_ever_sees_a_retracted_character(bench: Bench, kind: Fault) -> None:
     async def watch(at: int) -> None:
         ordered = bench.order(kind, at=at)
@@ -169,6 +206,52 @@ async def test_no_client_ever_sees_a_retracted_character(bench: Bench, kind: Fau
     async with asyncio.TaskGroup() as group:
         for at in (64, 71, 100) if kind is Fault.LANGUAGE else (0, 1, 33, 71):
             group.create_task(watch(at))
+
+
+async def test_a_loop_in_the_reasoning_is_cut_and_answered_without_a_retracted_character(
+    bench: Bench,
+) -> None:
+    async def watch(seed: int, at: int) -> None:
+        ordered = bench.order(Fault.REASONING_LOOP, at=at, seed=seed)
+        job = await thinking_job(bench.engine, ordered, f"job-{next(_numbers)}")
+        bench.orders.place(job.id, ordered)
+        seen: dict[str, str] = {"reasoning": "", "content": ""}
+        channels: list[str] = []
+
+        def into(channel: str) -> Release:
+            def release(offset: int, text: str) -> None:
+                assert offset == len(seen[channel])
+                assert text
+                seen[channel] += text
+                channels.append(channel)
+
+            return release
+
+        report = await run_gated(
+            bench.engine,
+            job,
+            into("content"),
+            release_reasoning=into("reasoning"),
+            gating=Gating(wrap_up="That is enough."),
+        )
+        assert isinstance(report.ending, Answered), report.ending
+        assert report.text.strip()
+        assert seen == {"reasoning": report.reasoning, "content": report.text}
+        # First the one, then the other.
+        assert channels == sorted(channels, reverse=True)
+        found = found_after(report.record.trips, ordered)
+        assert found is not None
+        assert found <= IN_TOKENS
+        assert surviving(report, ordered) == 0
+        record = report.record.reasoning
+        assert record is not None
+        assert record.tripped
+        assert record.cuts >= 1
+        assert "</think>" not in report.text
+
+    async with asyncio.TaskGroup() as group:
+        for seed, at in ((0, 0), (1, 17), (2, 40), (3, 71), (4, 130)):
+            group.create_task(watch(seed, at))
 
 
 async def test_without_a_fault_the_gates_change_nothing(bench: Bench) -> None:

@@ -14,6 +14,7 @@ from sluicegate.schemas import (
     InvalidMessage,
     Mutation,
     Names,
+    Reasoning,
     Sampling,
     decode,
     encode,
@@ -86,6 +87,7 @@ class TestJob:
                     ("sampling.stop", '["END"]'),
                     ("rules.must_include", '["sea"]'),
                     ("gates.min_length", "12"),
+                    ("reasoning.effort", "512"),
                 ]
             ),
             profile="code",
@@ -99,6 +101,7 @@ class TestJob:
             temperature=0.3, top_p=0.8, seed=7, max_tokens=200, stop=("END",)
         )
         assert back.rules.must_include == ("sea",)
+        assert back.reasoning == Reasoning(effort=512)
         assert back.gates == {"min_length": 12}
         assert (back.profile, back.lane, back.max_attempts) == ("code", "batch", 5)
         assert back.checks == "observe"
@@ -176,6 +179,9 @@ class TestSets:
             ("gates.min_length", "-1", "from"),
             ("sampling.min_tokens", "99999999", "min_tokens"),
             ("sampling.logit_bias", '{"x":1}', "int"),
+            ("reasoning.efort", "low", "did you mean reasoning.effort"),
+            ("reasoning.effort", "huge", "effort"),
+            ("reasoning.mode", "cat", "mode"),
         ],
     )
     def test_what_makes_no_sense(self, key: str, value: str, said: str) -> None:

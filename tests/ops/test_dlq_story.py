@@ -15,7 +15,16 @@ from sluicegate.ops.dlq_story import story
 from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
 from sluicegate.ops.dlq_text import escaped, excerpt, marked, plain
 from sluicegate.ops.evaluation import parse
-from sluicegate.schemas import Flaw, Rules
+from sluicegate.schemas import (
+    Flaw,
+    Level,
+    Lineage,
+    Reason,
+    Reasoning,
+    ReasoningRecord,
+    Rules,
+    Usage,
+)
 
 from .dlq_letters import (
     NOW,
@@ -23,6 +32,7 @@ from .dlq_letters import (
     job,
     moved,
     rejected,
+    trip,
     undecodable,
     unroutable,
     view,
@@ -147,6 +157,68 @@ class TestStory:
         ):
             assert said in text, said
         assert text.index("attempt 1") < text.index("the engine failed") < text.index("attempt 2")
+
+    def test_of_reasoning_that_came_to_no_answer(self) -> None:
+        thoughts = "It is five. Or six. Or six. Or six."
+        record = ReasoningRecord(
+            mode="cut",
+            effort="low",
+            cap=1024,
+            tripped=True,
+            flaw=Flaw.REASONING_LOOP,
+            gate="reasoning_loop",
+            tokens=40,
+            dropped_tokens=212,
+            cuts=2,
+            ended="cut",
+            first_answer_token_s=0.0512,
+            resumed_prompt_tokens=75,
+            resumed_cached_tokens=64,
+            text=thoughts,
+        )
+        died = attempt(
+            1,
+            flaw=Flaw.REASONING_NO_ANSWER,
+            found_by="reasoning",
+            text="",
+            text_chars=0,
+            reasoning=record,
+            usage=Usage(
+                prompt_tokens=5, completion_tokens=49, wasted_tokens=212, reasoning_tokens=40
+            ),
+            trips=(
+                trip(channel="reasoning", action="cut", level=Level.REASONING, quote="Or six."),
+                trip(channel="reasoning", action="give_up", chars=(11, 19), quote=""),
+                trip(action="give_up", chars=(0, 2), quote="answer"),
+            ),
+        )
+        letter = rejected(reason=Reason.GATE_TRIPPED, flaw=Flaw.REASONING_NO_ANSWER)
+        assert letter.job is not None
+        asked = msgspec.structs.replace(
+            letter.job, lineage=Lineage(attempts=(died,)), reasoning=Reasoning(effort="low")
+        )
+        text = self.told(view(msgspec.structs.replace(letter, job=asked)))
+        for said in (
+            "effort=low",
+            "5 in, 49 out (40 of them reasoning), 212 wasted",
+            "40 tokens, 212 thrown away in 2 cuts, closed by the guard",
+            "; reasoning_loop found by reasoning_loop",
+            "mode cut, effort low, cap 1024 tokens",
+            "answer's first token 0.05 s after the cut, 64 of 75 tokens from the cache",
+            "reasoning, token 4: runs found",
+            "“Or six.”: cut there, 4 tokens kept, 5 wasted",
+            "reasoning, 35 of 35 characters on record:",
+            # Where the answer was bad is no place in the reasoning.
+            "It is five.⟦ Or six.⟧ Or six. Or six.",
+            "reasoning.effort=low",
+        ):
+            assert said in text, said
+
+    def test_there_is_advice_for_every_flaw_of_the_reasoning(self) -> None:
+        of_reasoning = [flaw for flaw in Flaw if flaw.startswith("reasoning_")]
+        assert of_reasoning
+        for flaw in of_reasoning:
+            assert "--set" in ADVICE[flaw], flaw
 
     def test_colour_in_place_of_brackets(self) -> None:
         text = self.told(view(rejected()), colour=True)

@@ -9,24 +9,28 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
+from sluicegate.guards.reasoning.tags import make_tags
 from sluicegate.ops.cli import main
 from sluicegate.ops.cmd_demo import FAULTS
-from sluicegate.ops.faults import Fault, Order, Orders, Vocabulary, order
+from sluicegate.ops.faults import CannotInject, Fault, Order, Orders, Vocabulary, order
 from sluicegate.ops.inject import (
     Injection,
     Raw,
-    found_after,
+    Saved,
     gated_of,
     inject,
-    is_clean,
     job_for,
-    surviving,
+    run_raw,
+    saved,
+    thinking_job,
 )
+from sluicegate.ops.inject_judge import found_after, is_clean, surviving
 from sluicegate.ops.inject_view import lines, verdict
 from sluicegate.ops.side_by_side import columns
 from sluicegate.schemas import (
     AttemptRecord,
     Flaw,
+    GenerationJob,
     Level,
     SegmentRecord,
     Timings,
@@ -34,19 +38,29 @@ from sluicegate.schemas import (
     Usage,
 )
 from sluicegate.worker.endings import Answered, Ending, GaveUp, Report
-from sluicegate.worker.engine import Segment
+from sluicegate.worker.engine import EngineInfo, Segment
+from sluicegate.worker.gating import Gating
 from sluicegate.worker.scripted import ScriptedEngine
 
 NAN = Order(kind=Fault.NAN, at=24, length=4)
 LOOP = Order(kind=Fault.LOOP, at=10, length=1000, ids=(1, 2), text=" over and over")
+THOUGHT = Order(kind=Fault.REASONING_LOOP, at=24, length=1000, ids=(1, 2), text=" Hmm, no.")
+TAGS = make_tags("<think>", "</think>", lambda text: list(text.encode()), ())
 
 
 def segment(start: int, tokens: int) -> SegmentRecord:
     return SegmentRecord(seed=1, start=start, prompt_tokens=9 + start, tokens=tokens, engine_s=0.5)
 
 
-def trip(number: int, tokens: tuple[int, int], kept: int, action: Any = "rollback") -> TripRecord:
+def trip(
+    number: int,
+    tokens: tuple[int, int],
+    kept: int,
+    action: Any = "rollback",
+    channel: Any = "content",
+) -> TripRecord:
     return TripRecord(
+        channel=channel,
         segment=number,
         gate="logits",
         level=Level.LOGITS,
@@ -65,10 +79,12 @@ def report(
     trips: tuple[TripRecord, ...] = (),
     text: str = "fine",
     ending: Ending | None = None,
+    reasoning: str | None = None,
 ) -> Report:
     return Report(
         ending=ending or Answered("stop"),
         text=text,
+        reasoning=reasoning,
         record=AttemptRecord(
             attempt=1,
             worker="w",
@@ -110,6 +126,60 @@ def test_a_finding_counts_from_the_first_struck_token() -> None:
     assert found_after([trip(0, (20, 24), 20)], NAN) is None
     assert found_after([trip(0, (20, 24), 20), trip(1, (24, 25), 0)], NAN) == 1
     assert found_after([trip(0, (20, 28), 20)], NAN) == 4
+
+
+def test_a_loop_in_the_reasoning_is_found_when_it_is_cut() -> None:
+    suspicion = trip(0, (24, 90), 0, "note", "reasoning")
+    cut = trip(0, (24, 121), 24, "cut", "reasoning")
+    # Tokens of the answer are counted from its own beginning.
+    of_the_answer = trip(1, (30, 60), 30)
+    assert found_after([suspicion, of_the_answer], THOUGHT) is None
+    assert found_after([suspicion, cut, of_the_answer], THOUGHT) == 97
+    assert found_after([cut], LOOP) is None
+
+
+@pytest.mark.parametrize(
+    ("trips", "left"),
+    [
+        ((trip(0, (24, 121), 24, "cut", "reasoning"),), 0),
+        # Its first turn, of two tokens, is a thought.
+        ((trip(0, (26, 121), 26, "cut", "reasoning"),), 0),
+        ((trip(0, (31, 121), 31, "cut", "reasoning"),), 5),
+        # A second cut goes deeper; a rollback in the answer is another matter.
+        (
+            (
+                trip(0, (31, 121), 31, "cut", "reasoning"),
+                trip(1, (15, 31), 15, "cut", "reasoning"),
+            ),
+            0,
+        ),
+        ((trip(0, (31, 121), 31, "cut", "reasoning"), trip(1, (3, 4), 3)), 5),
+        ((trip(0, (24, 121), 0, "note", "reasoning"),), 95),
+    ],
+)
+def test_struck_thoughts_are_followed_through_the_cuts(
+    trips: tuple[TripRecord, ...], left: int
+) -> None:
+    found = report((segment(0, 121), segment(60, 50)), trips, reasoning="A thought.")
+    assert surviving(found, THOUGHT) == left
+    assert is_clean(found, THOUGHT) == (left == 0)
+
+
+@pytest.mark.parametrize(
+    ("reasoning", "text", "clean"),
+    [
+        ("Light is bent. Hmm, no.", "It is bent.", True),
+        ("Light is bent. Hmm, no. Hmm, no.", "It is bent.", False),
+        ("Light is bent.", "Hmm, no. Hmm, no. It is bent.", False),
+        ("Light is bent.", " \n", False),
+        (None, "It is bent.", True),
+    ],
+)
+def test_behind_a_loop_in_the_reasoning_there_is_an_answer_without_it(
+    reasoning: str | None, text: str, clean: bool
+) -> None:
+    found = report((segment(0, 9),), text=text, reasoning=reasoning)
+    assert is_clean(found, THOUGHT) is clean
 
 
 @pytest.mark.parametrize(
@@ -192,6 +262,89 @@ async def test_both_runs_on_an_engine() -> None:
     assert len(said) == 3
 
 
+class ThinkingEngine(ScriptedEngine):
+    """Its outputs may have a block of reasoning."""
+
+    @property
+    def info(self) -> EngineInfo:
+        return structs.replace(super().info, tags=TAGS)
+
+
+PHRASE = " Wait, let me check that again."
+MUSING = "Light enters a drop, and is bent."
+ANSWER = "A rainbow forms where light is bent by drops of rain."
+
+
+def going_round(asked: Segment, _prompt: str) -> str:
+    """A model that goes round in its reasoning, and answers where that is closed for it."""
+    said = bytes(asked.prompt_token_ids[len(asked.prompt_token_ids) - asked.carried :]).decode()
+    return said + ANSWER if "</think>" in said else MUSING + PHRASE * 99
+
+
+async def test_a_loop_in_the_reasoning_on_an_engine() -> None:
+    """The script does what is ordered, to both runs alike."""
+    words = Vocabulary(encode=lambda text: list(text.encode()), silent=(), denied=())
+    ordered = structs.replace(
+        order(Fault.REASONING_LOOP, words, at=len(MUSING)),
+        ids=tuple(PHRASE.encode()),
+        text=PHRASE,
+    )
+    engine = ThinkingEngine(going_round)
+    await engine.open()
+    job = await thinking_job(engine, ordered, "one")
+    assert bytes(job.prompt_token_ids or ()).decode().endswith("<think>\n")
+    found = await inject(engine, Orders(), ordered, job, lambda _: None, Gating(wrap_up="Enough."))
+    await engine.close()
+    raw, gated = found.raw, found.gated
+    assert raw.text == ""
+    assert raw.reasoning == (MUSING + PHRASE * 99)[: job.sampling.max_tokens]
+    assert raw.span[0] == len(MUSING + PHRASE)
+    assert (raw.reasoning or "")[slice(*raw.span)].startswith(PHRASE * 9)
+    # Whoever thinks a thing once has thought it: where the second turn begins is the cut. The last
+    # character of the first one stands before the loop as well.
+    assert (gated.reasoning, gated.text) == ((MUSING + PHRASE)[:-1], ANSWER)
+    assert (gated.outcome, gated.surviving, found.clean, found.ok) == ("completed", 0, True, True)
+    assert gated.reasoning_record is not None
+    assert (gated.reasoning_record.cuts, gated.reasoning_record.ended) == (1, "cut")
+    assert found.found_after_tokens is not None
+    assert found.saved is not None
+    spent = sum(each.tokens for each in gated.segments)
+    assert found.saved.tokens == len(raw.token_ids) - spent > 0
+
+
+async def test_a_plain_engine_that_gets_to_an_answer_has_one() -> None:
+    engine = ThinkingEngine(lambda _asked, _prompt: "I think.</think>So it is.")
+    await engine.open()
+    job = await thinking_job(engine, THOUGHT, "one")
+    raw = await run_raw(engine, THOUGHT, job, "one.raw")
+    await engine.close()
+    assert (raw.reasoning, raw.text) == ("I think.", "So it is.")
+
+
+async def test_an_engine_without_tags_cannot_have_it() -> None:
+    engine = ScriptedEngine()
+    await engine.open()
+    with pytest.raises(CannotInject, match="reasoning_start"):
+        await thinking_job(engine, THOUGHT, "one")
+    await engine.close()
+
+
+class OpeningEngine(ThinkingEngine):
+    """Its chat template opens the block."""
+
+    async def prompt_token_ids(self, job: GenerationJob) -> tuple[int, ...]:
+        asked = await super().prompt_token_ids(job)
+        return (*asked, *b"<think>\n") if job.prompt_token_ids is None else asked
+
+
+async def test_a_prompt_that_opens_the_block_itself_is_left_as_it_is() -> None:
+    engine = OpeningEngine()
+    await engine.open()
+    job = await thinking_job(engine, THOUGHT, "one")
+    await engine.close()
+    assert bytes(job.prompt_token_ids or ()).decode().count("<think>") == 1
+
+
 def shown(**changes: Any) -> Injection:
     gated = gated_of(
         report(
@@ -225,6 +378,50 @@ def test_it_is_shown_side_by_side_with_the_timeline_and_the_verdict() -> None:
     assert "⟦(4 tokens without text)⟧" in "\n".join(
         lines(shown(raw=silent), width=100, colour=False)
     )
+
+
+def test_reasoning_and_answers_are_shown_with_what_was_saved() -> None:
+    cut = trip(0, (24, 121), 24, "cut", "reasoning")
+    found = report(
+        (segment(0, 121), segment(60, 29)), (cut,), text="It is bent.", reasoning="I think."
+    )
+    raw = Raw(
+        text="",
+        reasoning="I think." + " Hmm, no." * 200,
+        token_ids=(1,) * 600,
+        onset=24,
+        span=(8, 1808),
+        engine_s=6.0,
+    )
+    gated = gated_of(found, THOUGHT)
+    made = shown(
+        kind=Fault.REASONING_LOOP,
+        length=1000,
+        raw=raw,
+        gated=gated,
+        found_after_tokens=97,
+        saved=saved(raw, gated),
+    )
+    text = "\n".join(lines(made, width=100, colour=False))
+    assert "I think.⟦ Hmm, no." in text
+    # The whole of it would fill the terminal.
+    assert "characters…]" in text
+    assert len(text.splitlines()) < 60
+    head = next(line for line in text.splitlines() if "no answer" in line)
+    assert head.split("│")[1].strip() == "answer:"
+    assert "It is bent." in text
+    assert "kept 24" in text
+    assert "nothing of it is in what the answer was made from" in text
+    assert "Saved: 450 of 600 tokens and 4.50 of 6.00 s." in text
+    assert "4.0 times the tokens and 4.0 times the time, for no answer." in text
+    less = structs.replace(made, clean=False, gated=structs.replace(gated, text=" "))
+    assert "there is no answer" in verdict(less)
+
+
+def test_what_took_more_saved_less_than_nothing() -> None:
+    raw = Raw(text="So.", reasoning="I think.", token_ids=(1,) * 30, onset=9, span=(1, 2))
+    gated = gated_of(report((segment(0, 40),)), THOUGHT)
+    assert saved(raw, gated) == Saved(tokens=-10, seconds=-1.5, token_ratio=0.75, time_ratio=0.0)
 
 
 @pytest.mark.parametrize(
@@ -265,6 +462,20 @@ def test_words_are_kept(words: list[str]) -> None:
     cells = [line.split("│") for line in found]
     assert " ".join(left for left, _ in cells).split() == words
     assert " ".join(right for _, right in cells).split() == words
+
+
+@given(st.integers(0, 40), st.integers(0, 3000), st.integers(0, 40), st.integers(50, 160))
+def test_of_much_that_is_marked_both_ends_are_shown(
+    before: int, marked: int, after: int, width: int
+) -> None:
+    left = "x" * before + "y" * marked + "z" * after
+    text = "".join(
+        line.split("│")[0].rstrip()
+        for line in columns(left, "", marked=(before, before + marked), width=width, colour=False)
+    )
+    assert (text.count("x"), text.count("z")) == (before, after)
+    assert text.count("y") == (marked if marked <= 600 else 560)
+    assert ("…" in text) == (marked > 600)
 
 
 def test_colour_marks_the_span_alone() -> None:

@@ -11,19 +11,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import one_channel
 from sluicegate.schemas import (
     Accepted,
+    AttemptRecord,
     Completed,
     Delta,
     Finished,
+    Flaw,
     GenerationJob,
     GenerationResult,
+    Lineage,
     Names,
     Reason,
+    Reasoned,
+    Reasoning,
+    ReasoningRecord,
     Rejected,
 )
 
@@ -93,6 +100,31 @@ def cli(broker_url: str, namespace: str, tmp_path: Path) -> Cli:
 async def worker(broker_url: str, namespace: str) -> AsyncGenerator[FakeWorker]:
     async with working(broker_url, namespace) as fake:
         yield fake
+
+
+CUT = ReasoningRecord(
+    mode="cut",
+    effort="low",
+    cap=1024,
+    tripped=True,
+    flaw=Flaw.REASONING_LOOP,
+    gate="reasoning_loop",
+    tokens=24,
+    dropped_tokens=119,
+    cuts=1,
+    ended="cut",
+)
+CUT_SAID = (
+    "24 tokens, 119 thrown away in 1 cut, closed by the guard; reasoning_loop found by "
+    "reasoning_loop"
+)
+
+
+def reasoned(job: GenerationJob) -> GenerationResult:
+    told = answer(job)
+    attempt = AttemptRecord(attempt=1, worker="fake", started_at=told.finished_at, reasoning=CUT)
+    lineage = Lineage(attempts=(attempt,))
+    return msgspec.structs.replace(told, reasoning="Let me see.", lineage=lineage)
 
 
 def refuse(job: GenerationJob) -> GenerationResult:
@@ -190,6 +222,43 @@ class TestPrompt:
         await worker.tell(job, FINISHED, 3)
         assert await ended(process) == Done(0, " x\n", "")
 
+    async def test_standard_output_has_the_answer_alone(self, cli: Cli, worker: FakeWorker) -> None:
+        worker.answer = reasoned
+        worker.going.clear()
+        process = await cli.start("submit", "--prompt", "x", "--stream", "--effort", "low")
+        await asyncio.wait_for(worker.arrived.acquire(), 20)
+        (job,) = worker.seen
+        assert job.reasoning == Reasoning(effort="low")
+        await worker.tell(job, Accepted(), 0)
+        await worker.tell(job, Delta(offset=0, text="Let me ", channel="reasoning"), 1)
+        await worker.tell(job, Delta(offset=7, text="see.", channel="reasoning"), 2)
+        # Its offsets are its own.
+        await worker.tell(job, Delta(offset=0, text="You said"), 3)
+        await worker.tell(job, Delta(offset=8, text=": x"), 4)
+        await worker.tell(job, Reasoned(record=CUT), 5)
+        worker.going.set()
+        await asyncio.wait_for(worker.answered.acquire(), 10)
+        await worker.tell(job, FINISHED, 6)
+        assert await ended(process) == Done(
+            0,
+            "You said: x\n",
+            f"[reasoning]\nLet me see.\n[answer]\n[reasoning: {CUT_SAID}]\n",
+        )
+
+    async def test_waiting_says_how_much_was_thought(self, cli: Cli, worker: FakeWorker) -> None:
+        worker.answer = reasoned
+        done = await cli.run(
+            "submit", "--prompt", "x", "--wait", "--effort", "200", "--reasoning", "observe"
+        )
+        assert done == Done(0, "You said: x\n", f"[reasoning: {CUT_SAID}]\n")
+        (job,) = worker.seen
+        assert job.reasoning == Reasoning(mode="observe", effort=200)
+        done = await cli.run("submit", "--prompt", "x", "--wait", "--json")
+        assert (done.code, done.err) == (0, "")
+        whole = json.loads(done.out)
+        assert whole["reasoning"] == "Let me see."
+        assert whole["lineage"]["attempts"][0]["reasoning"]["dropped_tokens"] == 119
+
     async def test_streaming_as_json_ends_with_the_result(
         self, cli: Cli, worker: FakeWorker
     ) -> None:
@@ -234,6 +303,9 @@ class TestPrompt:
             (["--prompt", "x", "--profile", "No Such"], "$.profile"),
             (["--file", "no-such-file"], "no-such-file: No such file"),
             (["--prompt", "x", "--timeout", "0"], "--timeout"),
+            (["--prompt", "x", "--effort", "huge"], "'huge' is none of low, medium, high, max"),
+            (["--prompt", "x", "--effort", "-1"], "'-1' is none of low, medium, high, max"),
+            (["--prompt", "x", "--reasoning", "on"], "'on' is not one of"),
             (["--prompt", "x", "--timeout", "nan"], "--timeout': nan is no duration"),
             (["--prompt", "x", "--out", ""], "--out makes no sense with --prompt"),
             (["--file", "-", "--out", ""], "--out '' is no name of a file"),
@@ -286,6 +358,15 @@ class TestFile:
         assert "120 of 120 results are there already" in done.err
         assert (tmp_path / "results.jsonl").read_bytes() == before
         assert len(worker.seen) == 120
+
+    async def test_flags_of_reasoning_hold_for_lines_that_say_nothing(
+        self, cli: Cli, worker: FakeWorker
+    ) -> None:
+        lines = '{"prompt": "a"}\n{"prompt": "b", "reasoning": {"effort": "max"}}\n'
+        done = await cli.run("submit", "--file", "-", "--effort", "low", stdin=lines)
+        assert done.code == 0
+        asked = {job.prompt: job.reasoning for job in worker.seen}
+        assert asked == {"a": Reasoning(effort="low"), "b": Reasoning(effort="max")}
 
     @pytest.mark.usefixtures("worker")
     async def test_to_standard_output_from_standard_input(self, cli: Cli) -> None:
@@ -561,6 +642,27 @@ class TestWatch:
         assert done.out.endswith("finished: completed\n")
         worker.going.set()
 
+    async def test_reasoning_is_told_from_the_answer(self, cli: Cli, worker: FakeWorker) -> None:
+        process, job = await self.follow(cli, worker)
+        await worker.tell(job, Delta(offset=0, text="Let me", channel="reasoning"), 1)
+        await worker.tell(job, Delta(offset=9, text="see.", channel="reasoning"), 2)
+        await worker.tell(job, Delta(offset=0, text="It is so."), 3)
+        await worker.tell(job, Reasoned(record=CUT), 4)
+        await worker.tell(job, FINISHED, 5)
+        done = await ended(process)
+        assert done.code == 0
+        # Of a line only its time is not known.
+        lines = [line[10:] if line[2:3] == ":" else line for line in done.out.splitlines()]
+        assert lines[-6:] == [
+            "reasoning:",
+            "Let me[...]see.",
+            "answer:",
+            "It is so.",
+            f"reasoning: {CUT_SAID}; mode cut, effort low, cap 1024 tokens",
+            "finished: completed",
+        ]
+        worker.going.set()
+
     async def test_json_and_what_was_not_completed(self, cli: Cli, worker: FakeWorker) -> None:
         process, job = await self.follow(cli, worker, "--json")
         await worker.tell(job, Finished(outcome=refuse(job).outcome), 1)
@@ -616,3 +718,10 @@ class TestResults:
         taken = await cli.run("results")
         assert taken.out.startswith("job-1: completed\n")
         assert "hello" in taken.out
+
+    async def test_how_much_was_thought(self, cli: Cli, worker: FakeWorker) -> None:
+        worker.answer = reasoned
+        await cli.run("submit", "--prompt", "hello", "--id", "job-1")
+        await asyncio.wait_for(worker.answered.acquire(), 20)
+        taken = await cli.run("results")
+        assert taken.out == f"job-1: completed (reasoning: {CUT_SAID})\nYou said: hello\n\n"

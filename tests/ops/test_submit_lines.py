@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.ops.submit_lines import ParsedLines, parse_lines
+from sluicegate.schemas import Reasoning
 
 
 def parse(*lines: object, **sampling: object) -> ParsedLines:
@@ -40,6 +41,23 @@ def test_what_a_line_says_is_stronger_than_the_flags() -> None:
     assert (second.sampling.temperature, second.sampling.max_tokens) == (0.0, 7)
 
 
+def test_reasoning_is_filled_in_as_sampling_is() -> None:
+    lines = [
+        b'{"prompt": "a", "reasoning": {"effort": 200}}',
+        b'{"prompt": "b", "reasoning": {"mode": "off", "wrap_up": ""}}',
+        b'{"prompt": "c"}',
+    ]
+    jobs, problems = parse_lines(
+        lines, defaults={}, sampling={}, reasoning={"effort": "low", "mode": "observe"}
+    )
+    assert problems == []
+    assert [job.reasoning for job in jobs] == [
+        Reasoning(effort=200, mode="observe"),
+        Reasoning(effort="low", mode="off", wrap_up=""),
+        Reasoning(effort="low", mode="observe"),
+    ]
+
+
 def test_ids_come_from_the_content_and_tell_copies_apart() -> None:
     lines = [{"prompt": "a"}, {"prompt": "b"}, {"prompt": "a"}, {"prompt": "a", "id": "mine"}]
     ids = [job.id for job in parse(*lines).jobs]
@@ -61,6 +79,11 @@ def test_ids_come_from_the_content_and_tell_copies_apart() -> None:
         ({"prompt": 7}, "line 2: $.prompt: "),
         ({"promt": "x"}, "line 2: $.promt: is no field of a job; did you mean prompt?"),
         ({"prompt": "x", "max_token": 3}, "did you mean sampling.max_tokens?"),
+        (
+            {"prompt": "x", "reasoning": {"efort": "low"}},
+            "line 2: $.reasoning.efort: is no field of a job; did you mean effort?",
+        ),
+        ({"prompt": "x", "reasoning": {"effort": "huge"}}, "line 2: $.reasoning.effort"),
         ({"prompt": "x", "zzz": 3}, "line 2: $.zzz: is no field of a job"),
         (
             {"prompt": "x", "sampling": {"temprature": 1}},

@@ -10,18 +10,15 @@ from aio_pika.abc import AbstractIncomingMessage, AbstractRobustConnection
 from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.schemas import (
-    Accepted,
     Completed,
-    Delta,
-    Finished,
     GenerationJob,
     GenerationResult,
     JobEvent,
-    Judged,
     Names,
     decode,
     encode,
 )
+from sluicegate.schemas.events import Happening
 
 Answer = Callable[[GenerationJob], GenerationResult]
 
@@ -97,9 +94,7 @@ class FakeWorker:
             timeout_s=30,
         )
 
-    async def tell(
-        self, job: GenerationJob, event: Accepted | Delta | Judged | Finished, seq: int
-    ) -> None:
+    async def tell(self, job: GenerationJob, event: Happening, seq: int) -> None:
         """Publish an event, as a worker does: without waiting for a confirmation."""
         message = JobEvent(
             job_id=job.id,

@@ -14,6 +14,9 @@ from sluicegate.producer import (
     Handle,
     Judged,
     Producer,
+    Reasoned,
+    Reasoning,
+    ReasoningRecord,
     Verdict,
     watch,
 )
@@ -62,6 +65,45 @@ async def test_events_of_a_job_from_its_publishing_to_its_end(
             assert [event async for event in other.events()] == []
         assert (await other.result(timeout=1)).ok
         assert handle.events_dropped == 0
+
+
+async def test_reasoning_and_answer_come_in_channels_of_their_own(
+    broker_url: str, namespace: str, worker: FakeWorker
+) -> None:
+    record = ReasoningRecord(mode="cut", effort="low", cap=1024, tokens=2, ended="closed")
+    worker.going.clear()
+    async with Producer(broker_url, namespace=namespace) as producer:
+        asked = GenerationJob(prompt="Why?", stream=True, reasoning=Reasoning(effort="low"))
+        handle = await producer.publish(asked)
+        await asyncio.wait_for(worker.arrived.acquire(), 10)
+        (job,) = worker.seen
+        assert job.reasoning == asked.reasoning
+        told = [
+            Delta(offset=0, text="Let me ", channel="reasoning"),
+            Delta(offset=7, text="see.", channel="reasoning"),
+            Delta(offset=0, text="Because "),
+            Delta(offset=8, text="of it."),
+            Reasoned(record=record),
+            FINISHED,
+        ]
+        for number, each in enumerate(told):
+            await worker.tell(job, each, number)
+        texts = {"reasoning": "", "content": ""}
+        records: list[ReasoningRecord] = []
+        async with asyncio.timeout(10):
+            async for event in handle.events():
+                match event.event:
+                    case Delta(offset=offset, text=text, channel=channel):
+                        assert offset == len(texts[channel])
+                        texts[channel] += text
+                    case Reasoned(record=seen):
+                        records.append(seen)
+                    case _:
+                        pass
+        assert texts == {"reasoning": "Let me see.", "content": "Because of it."}
+        assert records == [record]
+        worker.going.set()
+        assert (await handle.result(timeout=10)).ok
 
 
 async def test_events_can_be_done_without(

@@ -37,7 +37,7 @@ LEVELS: dict[Flaw, Level] = {
     Flaw.UNFINISHED_CHARACTER: Level.OUTPUT,
     Flaw.ENGINE_REPETITION: Level.OUTPUT,
     Flaw.ENGINE_ABORT: Level.OUTPUT,
-}
+} | {flaw: Level.REASONING for flaw in Flaw if flaw.is_of_reasoning}
 
 
 def finding(flaw: Flaw, onset: int, end: int) -> Finding:

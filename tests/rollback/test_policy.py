@@ -9,7 +9,9 @@ from sluicegate.rollback import (
     Note,
     Rollback,
     default_table,
+    elsewhere,
     read_table,
+    standing_bans,
 )
 from sluicegate.schemas import Flaw
 
@@ -234,6 +236,49 @@ def test_after_an_abort_the_text_is_as_good_as_it_was() -> None:
     action = back(attempt.trip(Flaw.ENGINE_ABORT, 80, at=80))
     assert (action.keep, action.fresh_cache, action.changes) == (80, True, Changes())
     assert given_up(attempt.trip(Flaw.ENGINE_ABORT, 90, at=90)).engine_fault
+
+
+# Level 6
+
+
+@pytest.mark.parametrize("flaw", [Flaw.REASONING_CAP, Flaw.REASONING_LOOP])
+def test_reasoning_is_closed_at_its_onset_then_at_half_then_at_its_beginning(flaw: Flaw) -> None:
+    # Whatever was spent, and whatever a client has seen.
+    attempt = Attempt(budgets=Budgets(max_rollbacks=0, max_wasted_tokens=0))
+    attempt.floor = 90
+    first = back(attempt.trip(flaw, 80, at=200))
+    assert (first.keep, first.changes.close) == (80, True)
+    second = back(attempt.trip(Flaw.REASONING_NO_ANSWER, 80, at=80))
+    assert (second.keep, second.changes.close, second.changes.reseed) == (40, True, True)
+    third = back(attempt.trip(Flaw.REASONING_NO_ANSWER, 40, at=40))
+    assert (third.keep, third.changes.close) == (0, True)
+    assert "lower the effort" in given_up(attempt.trip(flaw, 0, at=0)).detail
+
+
+def test_half_of_a_reasoning_ends_with_a_whole_character() -> None:
+    attempt = Attempt(whole=lambda tokens: tokens % 3 == 0)
+    back(attempt.trip(Flaw.REASONING_LOOP, 99, at=200))
+    assert back(attempt.trip(Flaw.REASONING_NO_ANSWER, 99, at=99)).keep == 48
+
+
+def test_thinking_again_is_banned_where_it_begins() -> None:
+    attempt = Attempt()
+    actions = [back(attempt.trip(Flaw.REASONING_AGAIN, 20, at=21)) for _ in range(3)]
+    assert [action.keep for action in actions] == [20, 20, 18]
+    assert all(action.changes.ban and not action.changes.close for action in actions)
+    given_up(attempt.trip(Flaw.REASONING_AGAIN, 20, at=21))
+
+
+def test_trips_that_are_elsewhere_are_near_to_nothing_but_count_for_an_attempt() -> None:
+    attempt = Attempt()
+    back(attempt.trip(Flaw.LOOP, 100, at=200))
+    back(attempt.trip(Flaw.UNIFORM_LOGITS, 100, at=101))
+    attempt.trips[:] = elsewhere(attempt.trips)
+    assert back(attempt.trip(Flaw.LOOP, 100, at=200)).rung == 0
+    assert given_up(attempt.trip(Flaw.UNIFORM_LOGITS, 100, at=101)).engine_fault
+    assert not standing_bans(elsewhere(attempt.trips)) or all(
+        place < 0 for place, _ in standing_bans(elsewhere(attempt.trips))
+    )
 
 
 # What holds for all

@@ -9,6 +9,8 @@ from sluicegate.schemas import Flaw
 from .attempts import Attempt, finding
 
 MAX_TOKENS = 400
+# How often reasoning is closed at most, whatever the budgets.
+CLOSES = 3
 # Good text may look like these; they never end an attempt.
 SOFT = (Flaw.INCOHERENT, Flaw.LOW_NOVELTY, Flaw.SCRIPT_BREAK, Flaw.SCRIPT_SWITCH, Flaw.GIBBERISH)
 
@@ -58,7 +60,7 @@ def test_an_adversary(
         constrained=constrained,
         whole=lambda tokens: tokens % 100 not in half,
     )
-    went_back = 0
+    went_back = closed = 0
     turns = 0
     while attempt.tokens < MAX_TOKENS:
         move = plan[turns % len(plan)]
@@ -74,7 +76,13 @@ def test_an_adversary(
         if isinstance(action, GiveUp):
             assert str(move.flaw) in action.detail
             break
-        if isinstance(action, Rollback):
+        if isinstance(action, Rollback) and action.changes.close:
+            closed += 1
+            assert 0 <= action.keep <= before.tokens
+            assert attempt.checkpoints.cut(action.keep) == action.keep
+            # The client has seen more of it than is kept: that does not bind the answer.
+            attempt.floor = min(attempt.floor, action.keep)
+        elif isinstance(action, Rollback):
             went_back += 1
             check_rollback(action, before.floor, before.tokens, attempt)
             # What is spent is spent: a budget is at most passed by its last rollback.
@@ -86,7 +94,8 @@ def test_an_adversary(
             )
     # Each rollback throws MAX_TOKENS away at most, and every turn adds five at least.
     assert went_back <= budget.max_rollbacks
-    assert turns <= (MAX_TOKENS // 5) * (budget.max_rollbacks + 1)
+    assert closed <= CLOSES
+    assert turns <= (MAX_TOKENS // 5) * (budget.max_rollbacks + CLOSES + 1)
 
 
 def check_rollback(action: Rollback, floor: int, tokens: int, attempt: Attempt) -> None:
@@ -116,7 +125,7 @@ def test_one_who_never_lets_text_pass_is_given_up(plan: list[Move], budget: Budg
     if not hard:
         return
     attempt = Attempt(budgets=budget)
-    for turn in range(3 * (budget.max_rollbacks + 1)):
+    for turn in range(3 * (budget.max_rollbacks + CLOSES + 1)):
         move = hard[turn % len(hard)]
         # Three in a row, as level 4 needs them.
         for _ in range(3):

@@ -15,6 +15,8 @@ def row(table: Table, flaw: Flaw) -> Row:
 def test_the_rows_of_the_default() -> None:
     table = default_table()
     by_flaw = {flaw: row(table, flaw).name for flaw in Flaw}
+    assert by_flaw[Flaw.REASONING_CAP] == "reasoning"
+    assert by_flaw[Flaw.REASONING_AGAIN] == "thinking"
     assert by_flaw[Flaw.UNIFORM_LOGITS] == "numeric"
     assert by_flaw[Flaw.FEW_CANDIDATES] == "logits"
     assert by_flaw[Flaw.ID_OUT_OF_RANGE] == "token"
@@ -114,8 +116,16 @@ def test_a_change_in_one_file_is_not_seen_in_the_next() -> None:
             "b.flaws: loop is in a, too; name it once",
         ),
         ("[a]\nlevel = 3\n[b]\nlevel = 3", "b.level: 3 is that of a, too"),
-        ("[a]\nlevel = 6", "a.level: must be a level from 1 to 5, not 6"),
-        ("[text]\nlevel = 3.0", "text.level: must be a level from 1 to 5, not 3.0"),
+        (
+            "[loop]\nrungs = [{ at = 'onset', close = true }]",
+            "loop.rungs, number 1: close is for the row of level 6",
+        ),
+        (
+            "[reasoning]\nrungs = [{ at = 'onset', share = 2, close = true }]",
+            "reasoning.rungs, number 1: share: must be a number from 0 to 1, not 2",
+        ),
+        ("[a]\nlevel = 7", "a.level: must be a level from 1 to 6, not 7"),
+        ("[text]\nlevel = 3.0", "text.level: must be a level from 1 to 6, not 3.0"),
         (
             "[loop]\nrungs = [{ at = 'end', guide = \"a\\u0000\" }]",
             "loop.rungs, number 1: guide: must be printable, or line breaks and tabs, not U+0000",
@@ -136,7 +146,7 @@ def test_a_change_in_one_file_is_not_seen_in_the_next() -> None:
             "[numeric]\nflaws = []\n[logits]\nthen = 'note'",
             "logits.then: note can't go with non_finite_logits",
         ),
-        ("[a]\nlevel = true", "a.level: must be a level from 1 to 5, not True"),
+        ("[a]\nlevel = true", "a.level: must be a level from 1 to 6, not True"),
         ("[text]\nlevel = 4", "no row has level 3; give one row level = 3"),
         ("[coherence]\nfindings = 20", "coherence.within: 20 findings at least 8 tokens apart"),
         ("[text]\nfindings = 2", "text.within: 2 findings"),

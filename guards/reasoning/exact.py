@@ -1,0 +1,39 @@
+"""Exact loops in reasoning."""
+
+import msgspec
+
+from ..finding import Finding, Flaw, Level
+from ..gate import Step
+from ..loops import LoopGate, LoopRule
+
+
+class ReasoningLoopGate(LoopGate):
+    """Trips once the tail of the ids is a loop by one of its rules. What should go begins with the
+    second copy: the first may hold what was thought. A loop without letters is only one from
+    `symbols` tokens on: a matrix of zeros has as many."""
+
+    name = "reasoning_loop"
+
+    def __init__(self, rules: tuple[LoopRule, ...], symbols: int) -> None:
+        super().__init__(rules)
+        self._symbols = symbols
+
+    def _judge(self, step: Step) -> Finding | None:
+        found = super()._judge(step)
+        if found is None:
+            return None
+        if found.score < self._symbols and not any(
+            character.isalpha()
+            for told in self._steps[len(self._steps) - self._period :]
+            for character in told.text
+        ):
+            return None
+        onset = found.tokens[0] + self._period
+        chars = (self._steps[onset].offset, found.chars[1])
+        return msgspec.structs.replace(
+            found,
+            level=Level.REASONING,
+            flaw=Flaw.REASONING_LOOP,
+            tokens=(onset, found.tokens[1]),
+            chars=chars,
+        )

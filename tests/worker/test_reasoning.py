@@ -1,0 +1,371 @@
+"""The reasoning of an attempt on the scripted engine: told apart, cut, closed, salvaged."""
+
+import msgspec
+import pytest
+from sluicegate.schemas import (
+    AttemptRecord,
+    Flaw,
+    GenerationJob,
+    Reasoning,
+    ReasoningRecord,
+    Sampling,
+)
+from sluicegate.schemas.sampling import StructuredOutput
+from sluicegate.worker.endings import Answered, Ending, GaveUp, Report
+from sluicegate.worker.engine import Segment
+from sluicegate.worker.gating import Gating
+from sluicegate.worker.scripted import Script, ScriptedEngine
+from sluicegate.worker.session import GenerationSession
+
+START, END = "<think>", "</think>"
+WRAP_UP = "Enough."
+# Nothing in it comes twice.
+THOUGHT = (
+    "The train leaves at nine and takes four hours. Lunch would be at one, then. "
+    "A window seat is what she asked for."
+)
+UNIT = " So it goes round once more, as it did before."
+ANSWER = "Take the train at nine."
+
+
+class Run:
+    """One session, with all that it released and asked for."""
+
+    def __init__(self, job: GenerationJob, script: Script, **engine: object) -> None:
+        self.job = job
+        self.segments: list[Segment] = []
+        self.released: list[tuple[str, int, str]] = []
+        self.ending: Ending | None = None
+
+        def seen(segment: Segment, prompt: str) -> str:
+            self.segments.append(segment)
+            return script(segment, prompt)
+
+        self.engine = ScriptedEngine(seen, tags=(START, END), **engine)  # type: ignore[arg-type]
+
+    async def go(self, *, stream: bool = True) -> Report:
+        await self.engine.open()
+        session = GenerationSession(
+            self.job,
+            self.engine,
+            worker="w",
+            nonce="n",
+            gating=Gating(wrap_up=WRAP_UP),
+            release=(lambda at, text: self.released.append(("content", at, text)))
+            if stream
+            else None,
+            release_reasoning=(lambda at, text: self.released.append(("reasoning", at, text)))
+            if stream
+            else None,
+        )
+        self.ending = await session.run()
+        self.report = session.report(self.ending, None)
+        self.check_stream()
+        return self.report
+
+    def told(self, channel: str) -> str:
+        return "".join(text for kind, _, text in self.released if kind == channel)
+
+    def check_stream(self) -> None:
+        """Nothing is taken back, nothing is out of order, and the reasoning comes first."""
+        for channel in ("reasoning", "content"):
+            whole = self.told(channel)
+            at = 0
+            for kind, offset, text in self.released:
+                if kind == channel:
+                    assert offset == at
+                    at += len(text)
+            if self.released and isinstance(self.ending, Answered):
+                said = self.report.text if channel == "content" else self.report.reasoning or ""
+                assert whole == said
+        kinds = [kind for kind, _, _ in self.released]
+        assert kinds == sorted(kinds, reverse=True)
+
+    @property
+    def record(self) -> AttemptRecord:
+        return self.report.record
+
+    @property
+    def thought(self) -> ReasoningRecord:
+        assert self.record.reasoning is not None
+        return self.record.reasoning
+
+    def sent(self, segment: int) -> str:
+        """What the engine was given to go on from, as text."""
+        asked = self.segments[segment]
+        return bytes(asked.prompt_token_ids).decode()
+
+
+def job(prompt: str = "q " + START, **more: object) -> GenerationJob:
+    sampling = more.pop("sampling", None) or Sampling(max_tokens=2000)
+    return GenerationJob(id="j", prompt=prompt, sampling=sampling, **more)  # type: ignore[arg-type]
+
+
+def thinks(thought: str, answer: str = ANSWER) -> Script:
+    """A model that goes on thinking until its block is closed."""
+
+    def script(segment: Segment, prompt: str) -> str:
+        so_far = said(segment)
+        if END in so_far:
+            return so_far + answer
+        return thought
+
+    return script
+
+
+def said(segment: Segment) -> str:
+    """What was accepted, or put in, behind the prompt."""
+    ids = segment.prompt_token_ids[len(segment.prompt_token_ids) - segment.carried :]
+    return bytes(ids).decode(errors="replace")
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 3, 5, 8, 64, 4096])
+async def test_reasoning_is_told_from_the_answer(chunk: int) -> None:
+    run = Run(job(), lambda _s, _p: f"\n{THOUGHT}\n{END}\n\n{ANSWER}", chunk=chunk)
+    report = await run.go()
+    assert run.ending == Answered("stop")
+    assert report.text == ANSWER
+    assert report.reasoning == f"\n{THOUGHT}\n"
+    assert len(run.segments) == 1, "there is no seam"
+    assert run.thought.ended == "closed"
+    assert not run.thought.tripped
+    assert run.thought.tokens == report.usage.reasoning_tokens == len(THOUGHT) + 2
+    assert report.usage.completion_tokens == len(THOUGHT) + 2 + len(END) + 2 + len(ANSWER) + 1
+    assert run.thought.usage == report.usage
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 64])
+async def test_a_model_that_opens_its_block_itself(chunk: int) -> None:
+    run = Run(job("q"), lambda _s, _p: f"\n{START}{THOUGHT}{END}{ANSWER}", chunk=chunk)
+    report = await run.go()
+    assert (report.reasoning, report.text) == (THOUGHT, ANSWER)
+    assert run.thought.ended == "closed"
+
+
+@pytest.mark.parametrize("answer", [ANSWER, "<thin ice>", "<", "The tag `<think>` opens it."])
+async def test_a_block_that_never_opens(answer: str) -> None:
+    run = Run(job("q"), lambda _s, _p: answer, chunk=2)
+    report = await run.go()
+    assert (report.reasoning, report.text) == (None, answer)
+    assert run.thought.ended == "not_opened"
+    assert report.usage.reasoning_tokens == 0
+
+
+async def test_an_engine_that_always_thinks() -> None:
+    run = Run(job("q"), lambda _s, _p: f"{THOUGHT}{END}{ANSWER}", always_thinks=True)
+    report = await run.go()
+    assert (report.reasoning, report.text) == (THOUGHT, ANSWER)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_the_cap_is_exact(stream: bool) -> None:
+    run = Run(job(reasoning=Reasoning(effort=40)), thinks(THOUGHT))
+    report = await run.go(stream=stream)
+    assert report.text == ANSWER
+    assert report.reasoning == THOUGHT[:40]
+    thought = run.thought
+    assert (thought.flaw, thought.cap, thought.tokens) == (Flaw.REASONING_CAP, 40, 40)
+    assert (thought.ended, thought.cuts, thought.tripped) == ("cut", 1, True)
+    assert run.sent(1) == f"q {START}{THOUGHT[:40]}\n\n{WRAP_UP}\n{END}\n\n"
+    assert thought.first_answer_token_s is not None
+    assert thought.resumed_prompt_tokens == len(run.segments[1].prompt_token_ids)
+    usage = report.usage
+    assert usage.reasoning_tokens == 40
+    assert usage.answer_tokens == len(ANSWER) + 1
+    assert usage.wasted_tokens == thought.dropped_tokens
+    assert usage.prompt_tokens == len(f"q {START}"), "counted once"
+    (trip,) = run.record.trips
+    assert (trip.action, trip.channel, trip.kept) == ("cut", "reasoning", 40)
+
+
+async def test_a_block_that_closes_at_its_cap_is_not_cut() -> None:
+    run = Run(job(reasoning=Reasoning(effort=len(THOUGHT))), lambda _s, _p: f"{THOUGHT}{END}ok")
+    report = await run.go()
+    assert (report.text, report.reasoning) == ("ok", THOUGHT)
+    assert not run.thought.tripped
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_loop_is_dropped_and_the_thought_before_it_stays(stream: bool) -> None:
+    run = Run(job(), thinks(THOUGHT + UNIT * 40))
+    report = await run.go(stream=stream)
+    assert report.text == ANSWER
+    assert run.thought.ended == "cut"
+    assert run.thought.flaw is Flaw.REASONING_LOOP
+    kept = run.sent(1).removeprefix(f"q {START}").partition(f"\n\n{WRAP_UP}")[0]
+    assert kept.startswith(THOUGHT)
+    assert kept.count(UNIT) <= 1
+    assert run.thought.tokens == len(kept)
+    assert run.thought.dropped_tokens >= 2 * len(UNIT)
+    assert report.reasoning is not None
+    assert report.reasoning.startswith(THOUGHT)
+
+
+async def test_no_wrap_up() -> None:
+    run = Run(job(reasoning=Reasoning(effort=40, wrap_up="")), thinks(THOUGHT))
+    await run.go()
+    assert run.sent(1) == f"q {START}{THOUGHT[:40]}\n{END}\n\n"
+
+
+@pytest.mark.parametrize(("prompt", "before"), [(f"q {START}", ""), ("q", START)])
+async def test_no_reasoning_at_all(prompt: str, before: str) -> None:
+    run = Run(job(prompt, reasoning=Reasoning(effort=0)), thinks(THOUGHT))
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, None)
+    assert run.sent(0) == f"{prompt}{before}\n{END}\n\n"
+    assert run.thought.ended == "closed"
+    assert not run.thought.tripped
+
+
+async def test_the_end_of_the_text_inside_the_block() -> None:
+    run = Run(job(), thinks(THOUGHT))
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, THOUGHT)
+    assert run.thought.flaw is Flaw.REASONING_UNCLOSED
+    assert run.sent(1) == f"q {START}{THOUGHT}\n{END}\n\n", "a thought that ended needs no wrap-up"
+
+
+async def test_an_answer_in_the_reasoning_is_salvaged() -> None:
+    thought = f"{THOUGHT}\n\n**Final Answer**\n\n{ANSWER}"
+    run = Run(job(), thinks(thought, answer="not this"))
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, thought)
+    assert run.thought.ended == "salvaged"
+    assert len(run.segments) == 1, "nothing is generated again"
+    assert report.usage.answer_tokens == 0
+
+
+async def test_structured_output_begins_behind_the_block() -> None:
+    asked = StructuredOutput(json_schema={"type": "object"})
+    sampling = Sampling(max_tokens=2000, structured_output=asked)
+    run = Run(job(sampling=sampling), lambda _s, _p: f"{THOUGHT}{END}" + '{"a": 1}')
+    report = await run.go()
+    assert (report.text, report.reasoning) == ('{"a": 1}', THOUGHT)
+    assert run.segments[0].sampling.structured_output is None
+    assert run.segments[1].sampling.structured_output == asked
+    assert run.sent(1) == f"q {START}{THOUGHT}{END}"
+
+
+async def test_structured_output_of_a_model_that_does_not_think() -> None:
+    asked = StructuredOutput(json_schema={"type": "object"})
+    sampling = Sampling(max_tokens=2000, structured_output=asked)
+    run = Run(
+        job("q", sampling=sampling),
+        lambda s, _p: '{"a": 1}' if s.sampling.structured_output else "Sure, here it is",
+    )
+    report = await run.go()
+    assert (report.text, report.reasoning) == ('{"a": 1}', None)
+    assert run.sent(1) == "q"
+
+
+async def test_structured_output_after_a_cut() -> None:
+    asked = StructuredOutput(json_schema={"type": "object"})
+    sampling = Sampling(max_tokens=2000, structured_output=asked)
+    run = Run(
+        job(sampling=sampling, reasoning=Reasoning(effort=30)), thinks(THOUGHT, answer='{"a": 2}')
+    )
+    report = await run.go()
+    assert report.text == '{"a": 2}'
+    assert run.segments[1].sampling.structured_output == asked
+
+
+@pytest.mark.parametrize("again", [f"{START}Hm", f"\n{START}\n", f"{END}{ANSWER}"])
+async def test_thinking_that_starts_again_is_refused_at_once(again: str) -> None:
+    def script(segment: Segment, prompt: str) -> str:
+        so_far = said(segment)
+        if END not in so_far:
+            return THOUGHT
+        banned = segment.gates is not None and bool(segment.gates.bans)
+        return so_far + (ANSWER if banned else again)
+
+    run = Run(job(reasoning=Reasoning(effort=40)), script)
+    report = await run.go()
+    assert report.text.strip() == ANSWER
+    assert START not in report.text
+    assert END not in report.text
+    flaws = [trip.flaw for trip in run.record.trips]
+    assert flaws[0] is Flaw.REASONING_CAP
+    assert set(flaws[1:]) <= {Flaw.REASONING_AGAIN, Flaw.REASONING_END_AGAIN}
+    assert len(flaws) == 2
+
+
+async def test_the_ladder_keeps_less_and_less_and_then_gives_up() -> None:
+    run = Run(
+        job(reasoning=Reasoning(effort=40)), lambda s, _p: (END in said(s) and said(s)) or THOUGHT
+    )
+    report = await run.go()
+    assert isinstance(run.ending, GaveUp)
+    assert run.ending.flaw is Flaw.REASONING_NO_ANSWER
+    assert run.ending.found_by == "reasoning"
+    kept = [trip.kept for trip in run.record.trips if trip.action == "cut"]
+    assert kept == [40, 20, 0]
+    assert run.record.trips[-1].action == "give_up"
+    assert run.thought.cuts == 3
+    assert run.thought.flaw is Flaw.REASONING_CAP, "the first reason"
+    assert report.text == ""
+    assert run.thought.text == THOUGHT[:40], "what a client has seen of it"
+
+
+async def test_half_of_the_reasoning_helps() -> None:
+    def script(segment: Segment, prompt: str) -> str:
+        so_far = said(segment)
+        if END not in so_far:
+            return THOUGHT
+        return so_far + ("" if THOUGHT[:40] in so_far else ANSWER)
+
+    run = Run(job(reasoning=Reasoning(effort=40)), script)
+    report = await run.go()
+    assert report.text == ANSWER
+    assert [trip.kept for trip in run.record.trips if trip.action == "cut"] == [40, 20]
+    assert run.thought.cuts == 2
+
+
+async def test_observe_writes_down_and_lets_be() -> None:
+    thought = THOUGHT + UNIT * 30
+    run = Run(job(reasoning=Reasoning(mode="observe")), lambda _s, _p: f"{thought}{END}{ANSWER}")
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, thought)
+    assert run.thought.tripped
+    assert run.thought.flaw is Flaw.REASONING_LOOP
+    assert run.thought.ended == "closed"
+    assert report.usage.wasted_tokens == 0
+    trips = run.record.trips
+    assert trips
+    assert {trip.action for trip in trips} == {"note"}
+    assert len({trip.flaw for trip in trips}) == len(trips)
+
+
+async def test_off_finds_nothing() -> None:
+    thought = THOUGHT + UNIT * 30
+    run = Run(job(reasoning=Reasoning(mode="off")), lambda _s, _p: f"{thought}{END}{ANSWER}")
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, thought)
+    assert not run.thought.tripped
+    assert not run.record.trips
+
+
+async def test_reasoning_leaves_the_answer_its_share_of_max_tokens() -> None:
+    sampling = Sampling(max_tokens=80)
+    run = Run(job(sampling=sampling, reasoning=Reasoning(effort="max")), thinks(THOUGHT * 3))
+    report = await run.go()
+    assert run.thought.cap == 60
+    assert report.text == ANSWER[:20]
+    assert report.usage.completion_tokens == 80
+
+
+async def test_a_stop_string_is_the_answers_business() -> None:
+    sampling = Sampling(max_tokens=2000, stop=("nine",))
+    run = Run(job(sampling=sampling), lambda _s, _p: f"{THOUGHT}{END}{ANSWER}")
+    report = await run.go()
+    assert (report.reasoning, report.text) == (THOUGHT, "Take the train at ")
+
+
+async def test_an_attempt_that_is_cancelled_in_the_block_reports_it() -> None:
+    run = Run(
+        job(reasoning=Reasoning(mode="off"), sampling=Sampling(max_tokens=50)), thinks(THOUGHT)
+    )
+    report = await run.go()
+    assert isinstance(run.ending, GaveUp)
+    assert run.ending.flaw is Flaw.EMPTY_ANSWER
+    assert run.thought.text == THOUGHT[:50]
+    assert msgspec.json.decode(msgspec.json.encode(report.record), type=AttemptRecord)

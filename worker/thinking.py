@@ -1,0 +1,173 @@
+"""The reasoning of one attempt: what is asked of it, where its block stands, what became of it."""
+
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from ..guards.finding import Finding, Flaw, Level
+from ..guards.profiles import Profile
+from ..guards.reasoning.guard import reasoning_cap
+from ..guards.reasoning.tags import Tags
+from ..schemas import Reasoning, ReasoningRecord, Usage
+from ..schemas.lineage import MAX_KEPT_TEXT
+from ..schemas.reasoning import Effort, ReasoningMode
+from .draft import Draft
+
+# The answer in a reasoning that ended nowhere, and what a cut can do about an answer.
+_NO_ANSWER: Final = frozenset(
+    {Flaw.EMPTY_ANSWER, Flaw.REASONING_AGAIN, Flaw.REASONING_END_AGAIN, Flaw.REASONING_NO_ANSWER}
+)
+Ended = Literal["not_opened", "closed", "cut", "salvaged", "open"]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What rules the reasoning of one attempt. `cap`: how many tokens it may have, at most what
+    leaves the answer its share."""
+
+    mode: ReasoningMode
+    effort: Effort
+    cap: int
+    wrap_up: str
+
+
+def wanted(asked: Reasoning, profile: Profile, *, wrap_up: str, room: int) -> Wanted:
+    """`asked` by the job, over what its profile says. `room`: tokens for reasoning and answer."""
+    effort: Effort = profile.reasoning_effort if asked.effort is None else asked.effort  # type: ignore[assignment]  a choice that the profile has checked
+    most = max(0, int(room * (1 - profile.reasoning_answer_share)))
+    return Wanted(
+        mode=asked.mode or profile.reasoning_mode,  # type: ignore[arg-type]  as above
+        effort=effort,
+        cap=min(reasoning_cap(profile, effort), most),
+        wrap_up=wrap_up if asked.wrap_up is None else asked.wrap_up,
+    )
+
+
+class Thinking:
+    """Where the reasoning block stands. `base` are the accepted tokens before its first one,
+    `draft` what was thought, `text` of it what a client may know, once it is over."""
+
+    def __init__(self, tags: Tags, ruled: Wanted) -> None:
+        self.tags = tags
+        self.wanted = ruled
+        self.base: tuple[int, ...] = ()
+        self.draft: Draft | None = None
+        self.text = ""
+        self.ended: Ended = "not_opened"
+        self.tokens = 0
+        self.dropped = 0
+        self.cuts = 0
+        # All that was thought before the first cut, and whether the model ended its text there.
+        self.whole = ""
+        self.ended_itself = False
+        # Flaws that were written down and let be.
+        self.noted: set[Flaw] = set()
+        self._first: Finding | None = None
+        self._cut_at: float | None = None
+        self._first_answer_token_s: float | None = None
+        self._resumed = (0, 0)
+
+    @property
+    def cuts_in(self) -> bool:
+        """Whether what is found is acted on."""
+        return self.wanted.mode == "cut"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the model is thinking now."""
+        return self.ended == "open"
+
+    def open(self, base: tuple[int, ...], draft: Draft) -> None:
+        """The block begins behind these tokens."""
+        self.base, self.draft, self.ended = base, draft, "open"
+
+    def skip(self) -> None:
+        """The block is closed before anything was thought."""
+        self.ended = "closed"
+
+    def close(self) -> None:
+        """The model has closed it."""
+        assert self.draft is not None  # noqa: S101  it is open
+        self.text, self.tokens = self.draft.transcript.text, self.draft.transcript.kept
+        self.ended = "closed"
+
+    def find(self, finding: Finding) -> None:
+        """Something was found wrong with it."""
+        if self._first is None:
+            self._first = finding
+
+    def cut(self, text: str, dropped: int, now: float) -> None:
+        """It was closed for the model: the draft is what stayed. `text`: all there was before."""
+        assert self.draft is not None  # noqa: S101  it was open
+        shown = max(self.draft.releaser.sent, self.draft.transcript.characters)
+        self.whole = max(self.whole, text, key=len)
+        self.text, self.tokens = self.whole[:shown], len(self.draft)
+        self.dropped += dropped
+        self.cuts += 1
+        self.ended = "cut"
+        self._cut_at, self._first_answer_token_s = now, None
+
+    def resume(self, now: float, prompt_tokens: int, cached_tokens: int) -> None:
+        """The first token behind a cut has come."""
+        if self._cut_at is not None and self._first_answer_token_s is None:
+            self._first_answer_token_s = now - self._cut_at
+            self._resumed = (prompt_tokens, cached_tokens)
+
+    def closing(self, *, in_mid_thought: bool) -> str:
+        """What closes a block that the model has not: the wrap-up, if it was in the middle of a
+        thought, and its own end tag."""
+        said = f"\n\n{self.wanted.wrap_up}" if in_mid_thought and self.wanted.wrap_up else ""
+        # Where the tag is a message of several special tokens, the answer follows at once.
+        behind = "" if self.tags.by_id and len(self.tags.end_ids) > 1 else "\n\n"
+        return f"{said}\n{self.tags.end}{behind}"
+
+    def is_to_blame(self, finding: Finding | None) -> bool:
+        """Whether less reasoning may help against what is wrong with the answer."""
+        if not self.cuts_in or self.draft is None or self.is_open:
+            return False
+        return finding is not None and finding.flaw in _NO_ANSWER
+
+    def found(self, flaw: Flaw, detail: str) -> Finding:
+        """A finding at the end of the reasoning, which is open."""
+        assert self.draft is not None  # noqa: S101  it is open
+        tokens, end = len(self.draft), self.draft.transcript.characters
+        return Finding(
+            gate="reasoning",
+            level=Level.REASONING,
+            flaw=flaw,
+            tokens=(tokens, tokens),
+            chars=(end, end),
+            score=1,
+            threshold=1,
+            detail=detail,
+        )
+
+    def said(self) -> str:
+        """The reasoning, so far."""
+        if self.draft is not None and self.is_open:
+            return self.draft.transcript.text
+        return self.text
+
+    def thought(self) -> int:
+        """How many tokens it has, so far."""
+        return len(self.draft) if self.draft is not None and self.is_open else self.tokens
+
+    def record(self, usage: Usage, *, accepted: bool) -> ReasoningRecord:
+        """For the lineage. The reasoning of a text that was not accepted is kept in it."""
+        first = self._first
+        return ReasoningRecord(
+            mode=self.wanted.mode,
+            effort=self.wanted.effort,
+            cap=self.wanted.cap,
+            tripped=first is not None,
+            flaw=first.flaw if first is not None else None,
+            gate=first.gate if first is not None else "",
+            tokens=self.thought(),
+            dropped_tokens=self.dropped,
+            cuts=self.cuts,
+            ended=self.ended,
+            first_answer_token_s=self._first_answer_token_s,
+            resumed_prompt_tokens=self._resumed[0],
+            resumed_cached_tokens=self._resumed[1],
+            usage=usage,
+            text="" if accepted else self.said()[:MAX_KEPT_TEXT],
+        )
