@@ -16,7 +16,7 @@ from ..guards.engine_gates import signal_of
 from ..guards.finding import Finding, Flaw, Level
 from ..guards.output import judge_output
 from ..guards.pipeline import Pipeline, streaming_gates
-from ..guards.reasoning.salvage import complete_answer
+from ..guards.reasoning.salvage import complete_answer, spoken_answer
 from ..rollback import (
     Action,
     GiveUp,
@@ -343,8 +343,7 @@ class GenerationSession:
         )
 
     async def _salvaged(self, rules: JobGating, written: Manuscript) -> Answered | None:
-        """The answer that stands complete in the reasoning that was just closed, if one does and
-        nothing is wrong with it."""
+        """The answer that stands complete in the reasoning that was just closed, if one does."""
         thinking = written.thinking
         if thinking is None:
             return None
@@ -352,30 +351,42 @@ class GenerationSession:
         thought, ended = thinking.whole, thinking.ended_itself
         # In a thread: it reads all of the reasoning.
         answer = await asyncio.to_thread(complete_answer, thought, asked, ended=ended)
-        if answer is None or not written.salvage(answer, self._job.sampling, self._seeds):
+        return self._taken(answer, rules, written)
+
+    def _taken(self, answer: str | None, rules: JobGating, written: Manuscript) -> Answered | None:
+        """Take an answer from the reasoning, unless there is none, or something wrong with it."""
+        if answer is None or written.thinking is None:
+            return None
+        if not written.salvage(answer, self._job.sampling, self._seeds):
             return None
         if self._flaw("stop", rules, written) is not None:
             written.draft.cut(0)
             return None
-        thinking.ended = "salvaged"
+        written.thinking.ended = "salvaged"
         return Answered("stop")
 
     def _from_less_reasoning(
         self, given_up: GiveUp, rules: JobGating, written: Manuscript
-    ) -> Action:
-        """Where no answer came from the reasoning, and nobody has seen any of one: the next step of
-        the ladder that shortens what the answer is made from."""
-        thinking = written.thinking
-        if thinking is None or written.shown or given_up.engine_fault:
+    ) -> Answered | Action:
+        """Where no answer came from the reasoning, and nobody has seen any of one, or the reasoning
+        itself could not be mended: the next step of the ladder that shortens what the answer is
+        made from."""
+        thinking, found = written.thinking, self._last
+        if thinking is None or found is None or written.shown or given_up.engine_fault:
             return given_up
-        found = self._last
-        if found is None or not thinking.is_to_blame(found):
+        if not thinking.is_to_blame(found):
             return given_up
-        ended = thinking.ended
-        self._accounts.waste(written.reopen())
-        self._trips = elsewhere(self._trips)
+        if found.flaw is Flaw.EMPTY_ANSWER and thinking.ended_itself and not written.constrained:
+            answered = self._taken(spoken_answer(thinking.whole), rules, written)
+            if answered is not None:
+                return answered
+        ended, place = thinking.ended, found.tokens[0]
+        if not written.in_block:
+            self._accounts.waste(written.reopen())
+            self._trips = elsewhere(self._trips)
+            place = len(written.draft)
         why = f"no answer came from the reasoning: {found.flaw}"
-        no_answer = thinking.found(Flaw.REASONING_NO_ANSWER, why)
+        no_answer = thinking.found(Flaw.REASONING_NO_ANSWER, why, place)
         action = self._act(no_answer, rules, written, beyond=0)
         if not isinstance(action, Rollback):
             thinking.ended = ended

@@ -13,7 +13,7 @@ from ..schemas.lineage import MAX_KEPT_TEXT
 from ..schemas.reasoning import Effort, ReasoningMode
 from .draft import Draft
 
-# The answer in a reasoning that ended nowhere, and what a cut can do about an answer.
+# What less reasoning can do something about in an answer, even where nothing was cut before.
 _NO_ANSWER: Final = frozenset(
     {Flaw.EMPTY_ANSWER, Flaw.REASONING_AGAIN, Flaw.REASONING_END_AGAIN, Flaw.REASONING_NO_ANSWER}
 )
@@ -120,22 +120,27 @@ class Thinking:
         behind = "" if self.tags.by_id and len(self.tags.end_ids) > 1 else "\n\n"
         return f"{said}\n{self.tags.end}{behind}"
 
-    def is_to_blame(self, finding: Finding | None) -> bool:
-        """Whether less reasoning may help against what is wrong with the answer."""
-        if not self.cuts_in or self.draft is None or self.is_open:
+    def is_to_blame(self, finding: Finding) -> bool:
+        """Whether less reasoning may help against what can't be mended otherwise. After a cut it
+        may, whatever is wrong with the answer: a model that was led astray goes on astray."""
+        if not self.cuts_in or self.draft is None or finding.level is Level.LOGITS:
             return False
-        return finding is not None and finding.flaw in _NO_ANSWER
+        if self.is_open:
+            # Its own ladder has no further step, where it was that.
+            return finding.level is not Level.REASONING
+        return self.cuts > 0 or finding.flaw in _NO_ANSWER
 
-    def found(self, flaw: Flaw, detail: str) -> Finding:
-        """A finding at the end of the reasoning, which is open."""
+    def found(self, flaw: Flaw, detail: str, place: int | None = None) -> Finding:
+        """A finding in the reasoning, which is open: from its token `place`, or its end, on."""
         assert self.draft is not None  # noqa: S101  it is open
-        tokens, end = len(self.draft), self.draft.transcript.characters
+        tokens, transcript = len(self.draft), self.draft.transcript
+        onset = tokens if place is None else min(place, tokens)
         return Finding(
             gate="reasoning",
             level=Level.REASONING,
             flaw=flaw,
-            tokens=(tokens, tokens),
-            chars=(end, end),
+            tokens=(onset, tokens),
+            chars=(transcript.offset(onset), transcript.characters),
             score=1,
             threshold=1,
             detail=detail,

@@ -7,7 +7,8 @@ it must have closed itself (`\\boxed{…}`, a tag), be a plain value on a line o
 round again word for word.
 
 A text that the model ended inside the block and that is "plainly" the answer itself is not told
-from a thought that was broken off: no rule was found that holds in any language.
+from a thought that was broken off: no rule was found that holds in any language. What tells them
+apart is the model: one that has nothing to add once the block is closed had answered before.
 """
 
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ from ...schemas import StructuredOutput
 from ..checks.patterns import pattern_problem
 from .finality import PLACEHOLDER, TAGS, finality
 from .salvage_json import last_value
-from .salvage_text import QUESTION, fences, is_inside, is_value, is_whole
+from .salvage_text import QUESTION, fences, is_inside, is_spoken, is_value, is_whole
 
 _LEAD: Final = 300  # characters that are looked at before an answer, and behind it
 _BOX: Final = "\\boxed{"
@@ -28,6 +29,7 @@ _BOX_LENGTH: Final = 2_000
 _BOXES: Final = 3  # that are tried, from the last
 _PATTERN_SECONDS: Final = 0.2
 _TEXT: Final = 100_000  # characters of one answer
+_SPOKEN: Final = 1_500
 _CLOSED: Final = regex.compile(r"</(?:answer|final_answer|final)>")
 _SET_IN: Final = " \t\r\n*_`\"'“”„«»「」『』$"
 _MATHS: Final = regex.compile(r"(?:\\[A-Za-z]++|[^\p{L}:]|(?<!\p{L})\p{L}{1,2}(?!\p{L}))*=[\s$]*+")
@@ -73,6 +75,16 @@ def complete_answer(
             if answer is not None:
                 return answer
     return None
+
+
+def spoken_answer(reasoning: str) -> str | None:
+    """The whole of what a model said, where it ended its text inside the block and then, with the
+    block closed, had nothing to add: a model that skipped its thinking has put its answer there.
+    None where it is too long for that, or does not end as an answer does."""
+    said = reasoning.strip()
+    if not said or len(said) > _SPOKEN or TAGS.search(said) or not is_spoken(said):
+        return None
+    return said
 
 
 def _is_free(one: _Final) -> bool:

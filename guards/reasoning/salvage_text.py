@@ -16,6 +16,7 @@ _MATHS: Final = regex.compile(r"\\(?:begin|end)\{|\\[\[\]()]")
 _ENDS: Final = (".", "!", "。", "！", "．", "।", "۔", ".”", "!”", "。”", "**", "__", "`", "$", "}")
 _ENDS_BEHIND: Final = " \t\r\n)）”\"'»」』*_"
 QUESTION: Final = ("?", "？", "؟", ";")
+_SENTENCE_ENDS: Final = (".", "!", "?", "。", "！", "？", "．", "।", "۔", "؟")
 _TRAILING: Final = ("...", "…", "。。。", "..")
 _LIST: Final = regex.compile(r"[ \t]*+(?:[-*•]|\d{1,3}[.)])[ \t]")
 _NUMBER: Final = regex.compile(
@@ -50,6 +51,15 @@ def is_inside(at: int, blocks: list[tuple[int, int]]) -> bool:
     """Whether a place is in one of the blocks."""
     index = bisect_right(blocks, at, key=lambda block: block[0]) - 1
     return index >= 0 and (blocks[index][1] < 0 or at < blocks[index][1])
+
+
+def is_spoken(text: str) -> bool:
+    """Whether the text is something said to somebody: a few sentences that end as such, a question
+    too, without doubt or plan, and nothing open."""
+    words = finality()
+    if words.doubt.search(text) or words.start.match(text) or fences(text) or _is_open(text):
+        return False
+    return text.rstrip(_ENDS_BEHIND).endswith(_SENTENCE_ENDS)
 
 
 def is_value(text: str) -> bool:

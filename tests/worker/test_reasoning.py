@@ -1,7 +1,11 @@
 """The reasoning of an attempt on the scripted engine: told apart, cut, closed, salvaged."""
 
+import asyncio
+
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sluicegate.schemas import (
     AttemptRecord,
     Flaw,
@@ -235,6 +239,21 @@ async def test_an_answer_in_the_reasoning_is_salvaged() -> None:
     assert report.usage.answer_tokens == 0
 
 
+@pytest.mark.parametrize(
+    ("said_inside", "text"),
+    [
+        ("Morning! What shall we do first?", "Morning! What shall we do first?"),
+        ("00442: Ma\n3", ""),
+    ],
+)
+async def test_a_model_that_skipped_its_thinking_has_answered(said_inside: str, text: str) -> None:
+    run = Run(job(), thinks(said_inside, answer=""))
+    report = await run.go()
+    assert report.text == text
+    assert (run.thought.ended == "salvaged") == bool(text)
+    assert isinstance(run.ending, Answered) == bool(text)
+
+
 async def test_structured_output_begins_behind_the_block() -> None:
     asked = StructuredOutput(json_schema={"type": "object"})
     sampling = Sampling(max_tokens=2000, structured_output=asked)
@@ -306,6 +325,33 @@ async def test_the_ladder_keeps_less_and_less_and_then_gives_up() -> None:
     assert run.thought.text == THOUGHT[:40], "what a client has seen of it"
 
 
+async def test_reasoning_that_no_rollback_mends_is_closed_before_what_is_wrong() -> None:
+    run = Run(job(), thinks(THOUGHT + " \x02\x03\x04 and on"))
+    report = await run.go()
+    assert report.text == ANSWER
+    assert {trip.flaw for trip in run.record.trips} == {
+        Flaw.CONTROL_CHARACTER,
+        Flaw.REASONING_NO_ANSWER,
+    }
+    assert report.reasoning is not None
+    assert report.reasoning.rstrip() == THOUGHT
+    assert "\x02" not in run.sent(-1)
+
+
+async def test_an_answer_that_no_rollback_mends_is_made_from_less() -> None:
+    def script(segment: Segment, prompt: str) -> str:
+        so_far = said(segment)
+        if END not in so_far:
+            return THOUGHT
+        astray = THOUGHT[:40] in so_far
+        return so_far.partition(ANSWER)[0] + (" again and" * 60 if astray else ANSWER)
+
+    run = Run(job(reasoning=Reasoning(effort=40)), script)
+    report = await run.go(stream=False)
+    assert report.text == ANSWER
+    assert run.thought.cuts == 2
+
+
 async def test_half_of_the_reasoning_helps() -> None:
     def script(segment: Segment, prompt: str) -> str:
         so_far = said(segment)
@@ -369,3 +415,36 @@ async def test_an_attempt_that_is_cancelled_in_the_block_reports_it() -> None:
     assert run.ending.flaw is Flaw.EMPTY_ANSWER
     assert run.thought.text == THOUGHT[:50]
     assert msgspec.json.decode(msgspec.json.encode(report.record), type=AttemptRecord)
+
+
+PIECES = st.sampled_from([START, END, "<", "</", "think>", "\n", "a b", "é", "🙂", "`", " "])
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(PIECES, max_size=14).map("".join), st.integers(1, 7), st.booleans())
+def test_however_it_comes_it_is_told_apart_alike(said: str, chunk: int, stream: bool) -> None:
+    """In whatever pieces the tokens come, the first end tag divides, and nothing is lost."""
+    whole = f"x{said}{END}\n{ANSWER}"
+    thought, _, answer = whole.partition(END)
+    run = Run(job(reasoning=Reasoning(mode="off")), lambda _s, _p: whole, chunk=chunk)
+    report = asyncio.run(run.go(stream=stream))
+    assert run.ending == Answered("stop")
+    assert (report.reasoning, report.text) == (thought, answer.lstrip("\r\n"))
+    assert len(run.segments) == 1
+    assert run.thought.tokens == len(thought.encode())
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.integers(1, 150), st.integers(1, 9), st.booleans(), st.text("αжあ한é 🙂\n", max_size=40))
+def test_a_cap_anywhere_ends_in_an_answer(cap: int, chunk: int, stream: bool, odd: str) -> None:
+    """Also in the middle of a character."""
+    thought = f"{THOUGHT} 🙂 {odd} 你好 {THOUGHT[::-1]}"
+    run = Run(job(reasoning=Reasoning(effort=cap)), thinks(thought), chunk=chunk)
+    report = asyncio.run(run.go(stream=stream))
+    assert report.text == ANSWER
+    assert report.reasoning is None or thought.startswith(report.reasoning)
+    assert run.thought.tokens <= cap
+    assert run.thought.tokens > cap - 4 or cap < 4
+    usage = report.usage
+    assert usage.completion_tokens == usage.reasoning_tokens + len(ANSWER) + 1
+    assert usage.wasted_tokens == run.thought.dropped_tokens
