@@ -111,6 +111,7 @@ REFUSAL = InvalidMessage(Reason.PROMPT_TOO_LONG, "$.prompt", "too long")
 ANSWERED = endings.Answered("stop")
 LARGE = b'{"id": "a", "x": "' + b"x" * MAX_JOB_BYTES + b'"}'
 LOOP = endings.GaveUp("a loop", flaw=Flaw.LOOP, found_by="loop")
+RUNAWAY = endings.GaveUp("no end", flaw=Flaw.REASONING_NO_ANSWER, found_by="reasoning")
 ROWS: dict[str, Callable[[], Settlement]] = {
     "`Answered`, checks off": lambda: planned(ANSWERED),
     "`Answered`, checks observe": lambda: planned(ANSWERED, checks="observe"),
@@ -118,6 +119,7 @@ ROWS: dict[str, Callable[[], Settlement]] = {
     "`Answered`, result over 4 MiB": lambda: planned(ANSWERED, text="x" * MAX_OUTCOME_BYTES),
     "`GaveUp`, attempts left": lambda: planned(LOOP),
     "`GaveUp`, the last attempt": lambda: planned(LOOP, max_attempts=1),
+    "`GaveUp`, the last attempt, over its reasoning": lambda: planned(RUNAWAY, max_attempts=1),
     "`Refused`, for what a retry changed": lambda: planned(
         endings.Refused(REFUSAL), mutation=Mutation(sampling=Sampling(), instruction="In German.")
     ),
