@@ -61,7 +61,7 @@ class Entry:
     metavar="FIELD=VALUE",
     type=KeyValue(),
     multiple=True,
-    help="Change sampling.<name>, rules.<name> or gates.<name>; null is the default, "
+    help="Change sampling., rules., gates. or reasoning.<name>; null is the default, "
     "and takes a gate's value away. Repeatable.",
 )
 @click.option("--profile", type=click.Choice(profile_names()), help="Give it another profile.")

@@ -83,7 +83,10 @@ def verdict(injection: Injection) -> str:
         found = f"The fault was found with its token number {injection.found_after_tokens}"
     thinks = injection.raw.reasoning is not None
     there = "what the answer was made from" if thinks else "the text"
-    if injection.clean:
+    record = gated.reasoning_record
+    if injection.clean and record is not None and record.tokens > injection.at:
+        left = f"of it only the first turn, a thought like any other, is in {there}"
+    elif injection.clean:
         left = f"nothing of it is in {there}"
     elif gated.surviving:
         left = f"{gated.surviving} of its tokens are in {there}"

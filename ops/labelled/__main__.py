@@ -1,4 +1,5 @@
-"""Make the labelled sets: `python -m sluicegate.ops.labelled OUT --seed 1`, and with `--heavy`."""
+"""Make the labelled sets: `python -m sluicegate.ops.labelled OUT --seed 1`, also with `--heavy` or
+`--reasoning`."""
 
 import random
 import sys
@@ -20,6 +21,8 @@ from .heavy_model import heavy_texts
 from .line import Line, rng, thinned
 from .made import made_texts
 from .passages import prose
+from .reasoning import reasoning_lines
+from .reasoning_bank import Split
 from .sources import SOURCES, NoSource, Source, fetch, members
 from .spoiled import counts, spoiled_texts
 
@@ -53,18 +56,47 @@ _BILINGUAL: Final = 120
     is_flag=True,
     help="Make the set for the checks of whole texts instead.",
 )
-def command(out: Path, seed: int, scale: float, sources: bool, engine: bool, heavy: bool) -> None:
+@click.option(
+    "--reasoning",
+    is_flag=True,
+    help="Make the set of reasoning traces instead; needs neither sources nor engine.",
+)
+@click.option(
+    "--split",
+    type=click.Choice(("dev", "held-out")),
+    default="dev",
+    show_default=True,
+    help="With --reasoning: which of two banks of sentences and problems, which share none.",
+)
+def command(
+    out: Path,
+    seed: int,
+    scale: float,
+    sources: bool,
+    engine: bool,
+    heavy: bool,
+    reasoning: bool,
+    split: Split,
+) -> None:
     """Write OUT/labelled.jsonl, for `sluice evaluate`, and OUT/manifest.json.
 
     Packages are downloaded into OUT/sources once; what the model wrote is kept in OUT/model, so
     that a run that was interrupted goes on where it was. With --heavy the files are OUT/heavy.jsonl
     and OUT/heavy-manifest.json, for the checks of whole texts; a line has besides what it may have
-    in the other set: `rules` (those of a job), `finish_reason` and `tokens`.
+    in the other set: `rules` (those of a job), `finish_reason` and `tokens`. With --reasoning they
+    are OUT/reasoning.jsonl and OUT/reasoning-manifest.json, for `--channel reasoning`.
     """
+    if heavy and reasoning:
+        raise click.UsageError("--heavy and --reasoning are two sets: make one after the other")
 
     def seed_of(part: str) -> random.Random:
         return rng(seed, part)
 
+    if reasoning:
+        tokens = load_tokenizer(resolve_model(None)).encode
+        lines = reasoning_lines(split, seed_of, lambda text: len(tokens(text)), scale)
+        _write(out, "reasoning", lines, {"seed": seed, "scale": scale, "split": split})
+        return
     try:
         wanted = SOURCES if sources else ()
         archives = [(source, _fetched(source, out / "sources")) for source in wanted]

@@ -8,15 +8,16 @@ from typing import Final
 from .line import Line
 from .reasoning_bad import LOOPS, Count, Loop, looping
 from .reasoning_bank import Split, Voice, banks
-from .reasoning_dev_problems import PROBLEMS
+from .reasoning_dev_problems import CASES
 from .reasoning_dev_search import SEARCHES
+from .reasoning_held_out_problems import HELD_OUT
 from .reasoning_texts import TEXTS
 
 Problem = Callable[[Voice], str]
 
-_PROBLEMS: Final[dict[Split, tuple[Problem, ...]]] = {
-    "dev": PROBLEMS + SEARCHES + TEXTS,
-    "held-out": TEXTS,
+PROBLEMS: Final[dict[Split, tuple[Problem, ...]]] = {
+    "dev": CASES + SEARCHES + TEXTS,
+    "held-out": HELD_OUT + TEXTS,
 }
 # Texts of each problem in each language, joined ones in each language, and loops in all.
 _EACH: Final = 16
@@ -61,7 +62,7 @@ class _Writer:
         self._bank = banks(split)[language]
         self._count = count
         self._draw = draw
-        self.problems = [one for one in _PROBLEMS[split] if one.__name__ in self._bank]
+        self.problems = [one for one in PROBLEMS[split] if one.__name__ in self._bank]
 
     def good(self, scale: float) -> list[Line]:
         """Traces that get on, of each problem alone and of several."""

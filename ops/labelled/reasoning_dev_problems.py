@@ -291,7 +291,7 @@ def _polynomial(values: list[int]) -> str:
     return " ".join(parts).removeprefix("+ ")
 
 
-PROBLEMS = (
+CASES = (
     residues, roots, ledger, collatz, clauses, coins, letters, dates, subsequence, elimination,
     queens, expansion,
 )  # fmt: skip

@@ -32,6 +32,7 @@ from sluicegate.schemas import (
     Flaw,
     GenerationJob,
     Level,
+    ReasoningRecord,
     SegmentRecord,
     Timings,
     TripRecord,
@@ -414,6 +415,10 @@ def test_reasoning_and_answers_are_shown_with_what_was_saved() -> None:
     assert "nothing of it is in what the answer was made from" in text
     assert "Saved: 450 of 600 tokens and 4.50 of 6.00 s." in text
     assert "4.0 times the tokens and 4.0 times the time, for no answer." in text
+    record = ReasoningRecord(mode="cut", effort="low", cap=768, tokens=26, cuts=1, ended="cut")
+    kept = structs.replace(made, gated=structs.replace(gated, reasoning_record=record))
+    assert "of it only the first turn" in verdict(kept)
+    assert "cap 768 tokens" in "\n".join(lines(kept, width=100, colour=False))
     less = structs.replace(made, clean=False, gated=structs.replace(gated, text=" "))
     assert "there is no answer" in verdict(less)
 

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sluicegate.ops.submit_stream import StreamedText
 from sluicegate.schemas import Delta
+from sluicegate.schemas.lineage import Channel
 
 PIECES = st.lists(st.text("ab \n", min_size=1, max_size=5), max_size=6)
 
@@ -22,7 +23,8 @@ def test_standard_output_is_the_answer(
 ) -> None:
     capsys.readouterr()
     shown = StreamedText(plain)
-    for channel, pieces in (("reasoning", thoughts), ("content", answers)):
+    channels: dict[Channel, list[str]] = {"reasoning": thoughts, "content": answers}
+    for channel, pieces in channels.items():
         for number, piece in enumerate(pieces):
             offset = len("".join(pieces[:number]))
             shown.show(Delta(offset=offset, text=piece, channel=channel))
