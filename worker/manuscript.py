@@ -59,10 +59,11 @@ class Manuscript:
         # Accepted tokens before the running draft's, and how many of them we put in ourselves.
         self.base: tuple[int, ...] = ()
         self._inserted = 0
-        # Whether the output may yet begin with reasoning; and whether the line breaks behind the
-        # end tag are still to come.
+        # Whether the output may begin with reasoning; and whether line breaks behind the end tag may
+        # come. It is settled by the draft's token of that number, and open again without it.
         self._may_open = self.thinking is not None
         self._at_seam = False
+        self._settled_by: int | None = None
         # That the cap was passed, by what may be the end tag.
         self._capped: Finding | None = None
         self.draft = self._answer_draft()
@@ -84,6 +85,12 @@ class Manuscript:
         """Whether what comes now is held to a grammar: the answer is, and it must have begun."""
         asked = self._job.sampling.structured_output is not None
         return asked and not self.in_block and not self._may_open
+
+    @property
+    def capped(self) -> Finding | None:
+        """That the cap was passed by what has not become the end tag."""
+        capped = self._capped
+        return capped if capped is not None and capped.tokens[0] < len(self.draft) else None
 
     @property
     def tokens(self) -> tuple[int, ...]:
@@ -124,14 +131,15 @@ class Manuscript:
         self, token_id: int, parameters: Sampling, seeds: tuple[int, ...], logprob: float | None
     ) -> Finding | Turn | None:
         """One more token: what a gate finds, if one does, or what it means for the request."""
+        unsettled = self._settled_by is None or len(self.draft) < self._settled_by
         finding = self.draft.accept(token_id, parameters, seeds, logprob)
         if self.thinking is None:
             return finding
         if self.thinking.is_open:
             return self._think(self.thinking, finding)
-        if self._may_open:
+        if self._may_open and unsettled:
             return self._open_or_answer(self.thinking, finding)
-        if self._at_seam:
+        if self._at_seam and unsettled:
             self._pass_seam()
         return finding
 
@@ -234,8 +242,11 @@ class Manuscript:
                 return None
         if thinking.tags.may_open(said, tuple(transcript.tokens)):
             return finding
+        self._settled_by = len(self.draft)
+        if self._job.sampling.structured_output is None:
+            return finding
         self._may_open = False
-        return Turn.GRAMMAR if self.constrained else finding
+        return Turn.GRAMMAR
 
     def _pass_seam(self) -> None:
         """Line breaks behind the end tag are neither reasoning nor answer."""
@@ -243,7 +254,7 @@ class Manuscript:
         if said and not said.strip("\r\n"):
             self._start_answer(self.tokens)
         elif said:
-            self._at_seam = False
+            self._settled_by = len(self.draft)
 
     def _start_block(self, thinking: Thinking, base: tuple[int, ...], lead: str) -> None:
         tags = thinking.tags
@@ -273,6 +284,7 @@ class Manuscript:
         self.base = base
         self._at_seam = not lead
         self._may_open = False
+        self._settled_by = None
         self.draft = self._answer_draft(lead)
 
     def _answer_draft(self, lead: str = "") -> Draft:

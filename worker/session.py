@@ -203,7 +203,8 @@ class GenerationSession:
         """One request to the engine: an accepted text, what is to be done about a finding, or None
         where the plan's tokens are up."""
         self._start = start = written.length
-        if self._left(written) <= 0 or self._is_full(start):
+        left = self._left(written)
+        if left <= 0 or self._is_full(start):
             return self._judge("length", rules, written, beyond=0)
         segment = request(
             self._job,
@@ -247,7 +248,7 @@ class GenerationSession:
             return over
         if finish is None:
             raise EngineError("the engine ended the request without a reason")
-        if finish == "length" and written.length - start == plan.tokens < self._left(written):
+        if finish == "length" and written.length - start == plan.tokens < left:
             return None
         return self._judge(finish, rules, written, beyond=int(finish == "stop"))
 
@@ -321,9 +322,10 @@ class GenerationSession:
         a token ended it that is no part of it."""
         thinking = written.thinking
         if thinking is not None and written.in_block and thinking.cuts_in and finish != "abort":
-            thinking.ended_itself = finish == "stop"
+            capped = written.capped
+            thinking.ended_itself = finish == "stop" and capped is None
             why = f"the text ended inside the reasoning ({finish})"
-            unclosed = thinking.found(Flaw.REASONING_UNCLOSED, why)
+            unclosed = capped or thinking.found(Flaw.REASONING_UNCLOSED, why)
             return self._act(unclosed, rules, written, beyond=beyond)
         finding = self._flaw(finish, rules, written)
         if finding is None:

@@ -95,6 +95,13 @@ async def test_what_changes_is_written_down_and_goes_back_to_the_jobs_own() -> N
     ]
 
 
+async def test_after_a_change_for_some_tokens_the_text_goes_on_to_its_limit() -> None:
+    for limit in range(82, 140):
+        ending, report, _ = await run(struck_once(80), sampling=Sampling(max_tokens=limit))
+        assert ending == Answered("length"), limit
+        assert report.text == GOOD[:limit]
+
+
 async def test_a_fault_that_stays_ends_the_attempt_with_its_reason() -> None:
     def script(segment: Segment, _prompt: str) -> str:
         return GOOD[: segment.carried + 40] + BAD
