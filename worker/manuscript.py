@@ -59,8 +59,8 @@ class Manuscript:
         # Accepted tokens before the running draft's, and how many of them we put in ourselves.
         self.base: tuple[int, ...] = ()
         self._inserted = 0
-        # Whether the output may begin with reasoning; and whether line breaks behind the end tag may
-        # come. It is settled by the draft's token of that number, and open again without it.
+        # Whether the output may begin with reasoning; and whether line breaks behind the end tag
+        # may come. Settled by the draft's token of that number, and open again without it.
         self._may_open = self.thinking is not None
         self._at_seam = False
         self._settled_by: int | None = None
@@ -131,15 +131,16 @@ class Manuscript:
         self, token_id: int, parameters: Sampling, seeds: tuple[int, ...], logprob: float | None
     ) -> Finding | Turn | None:
         """One more token: what a gate finds, if one does, or what it means for the request."""
-        unsettled = self._settled_by is None or len(self.draft) < self._settled_by
+        if self._settled_by is not None and len(self.draft) < self._settled_by:
+            self._settled_by = None
         finding = self.draft.accept(token_id, parameters, seeds, logprob)
         if self.thinking is None:
             return finding
         if self.thinking.is_open:
             return self._think(self.thinking, finding)
-        if self._may_open and unsettled:
+        if self._may_open and self._settled_by is None:
             return self._open_or_answer(self.thinking, finding)
-        if self._at_seam and unsettled:
+        if self._at_seam and self._settled_by is None:
             self._pass_seam()
         return finding
 
@@ -150,7 +151,8 @@ class Manuscript:
         assert thinking is not None  # noqa: S101  there was something to cut
         thinking.cut(text, dropped, now)
         self.draft.releaser.finish()
-        in_mid_thought = len(self.draft) > 0 and not thinking.ended_itself
+        finished = thinking.ended_itself and thinking.cuts == 1
+        in_mid_thought = len(self.draft) > 0 and not finished
         closing = self._engine.encode(thinking.closing(in_mid_thought=in_mid_thought))
         self._inserted = len(closing)
         self._start_answer((*self.tokens, *closing))
