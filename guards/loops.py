@@ -18,8 +18,8 @@ from msgspec import Struct
 from .finding import Finding, Flaw, Level
 from .gate import Step
 
-# Contexts to look up, in tokens. Rolling hashes, so their length is free. Modulo a power of two, the
-# cheapest: where two contexts have the same, a wrong candidate is followed for a turn.
+# Contexts to look up, in tokens. Rolling hashes, so their length is free. Modulo a power of two,
+# the cheapest: where two contexts have the same, a wrong candidate is followed for a turn.
 _LONG: Final = 16
 _SHORT: Final = 4
 # From here on a repetition may become a loop: shorter ones are phrases.
@@ -80,12 +80,14 @@ class LoopGate:
         short = long = None
         if position >= _SHORT - 1:
             short_key = (digest - hashes[-1 - _SHORT] * _SHORT_POWER) & _MASK
-            short = self._seen_short.get(short_key)
-            self._seen_short[short_key] = position
+            seen = self._seen_short
+            short = seen.get(short_key)
+            seen[short_key] = position
             if position >= _LONG - 1:
                 long_key = (digest - hashes[-1 - _LONG] * _LONG_POWER) & _MASK
-                long = self._seen_long.get(long_key)
-                self._seen_long[long_key] = position
+                seen = self._seen_long
+                long = seen.get(long_key)
+                seen[long_key] = position
         period, matched = self._period, self._matched
         self._before.append((period, matched, short, long))
         if period and ids[position - period] == token_id:

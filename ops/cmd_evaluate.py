@@ -112,11 +112,11 @@ def command(file: BinaryIO, **said: Any) -> None:
     """Judge the labelled texts of FILE as if a model produced them, token by token.
 
     FILE has one JSON object a line: {"id", "text", "label": "good" or "bad", "class"?, "profile"?,
-    "prompt"?, "token_ids"?, "onset"?, "rules"?, "finish_reason"?, "tokens"?}; `-` is standard
-    input. A text that runs to its end is then judged as a whole. Printed by class and overall: how
-    many of the bad texts are found (recall), how many of the good ones are harmed, where, how long
-    after the onset, and by which gate. With --heavy a second table follows: what the checks of
-    whole texts find, and harm, of what the gates let pass.
+    "prompt"?, "token_ids"?, "onset"?, "rules"?, "finish_reason"?, "tokens"?, "unit"?}; `-` is
+    standard input. A text that runs to its end is then judged as a whole. Printed by class and
+    overall: how many of the bad texts are found (recall), how many of the good ones are harmed,
+    where, how long after the onset, and by which gate. With --heavy a second table follows: what
+    the checks of whole texts find, and harm, of what the gates let pass.
 
     With --channel reasoning the texts are what was thought, with or without <think> and </think>
     around it: they are streamed through the reasoning guard, nothing is judged as a whole, and a

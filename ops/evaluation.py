@@ -21,7 +21,8 @@ class Labelled(Struct, frozen=True, kw_only=True):
     """One line of a file to evaluate. `token_ids`, where they are known, are streamed in place of
     the text's own: a special token has no text. `onset`, where it is known, is the character that
     the fault begins with. `rules`, `finish_reason` (None: it ended by itself) and `tokens` (None:
-    they are counted) are for the checks of whole texts."""
+    they are counted) are for the checks of whole texts, `unit`, the tokens of one round of a loop,
+    is for reasoning."""
 
     id: str | int
     text: str
@@ -34,6 +35,7 @@ class Labelled(Struct, frozen=True, kw_only=True):
     rules: Rules = Rules()
     finish_reason: FinishReason | None = None
     tokens: Annotated[int, Meta(ge=0)] | None = None
+    unit: Annotated[int, Meta(ge=1)] | None = None
 
 
 class Judged(NamedTuple):

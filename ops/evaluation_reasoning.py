@@ -18,6 +18,8 @@ _START: Final = "<think>"
 _END: Final = "</think>"
 # Tokens behind the onset that a loop should be found within.
 SOON: Final = 256
+# Tokens of a round that is short. A loop shows with its third copy: a long one can't do so soon.
+SHORT: Final = 64
 # No text is so long, whatever staleness costs.
 _NO_CAP: Final = 1 << 40
 
@@ -99,6 +101,8 @@ def _rates(cuts: list[Cut]) -> dict[str, Any]:
     dated = [cut for cut in loops if cut.judged.line.onset is not None]
     delays = [cut.delay for cut in found if cut.delay is not None]
     soon = sum(delay <= SOON for delay in delays)
+    short = [cut for cut in dated if cut.judged.line.unit and cut.judged.line.unit <= SHORT]
+    soon_short = sum(cut.delay is not None and cut.delay <= SOON for cut in short)
     saved = sum(cut.tokens - cut.judged.tokens for cut in found)
     tokens = sum(cut.tokens for cut in loops)
     harmed = [cut for cut in cuts if cut.judged.line.label == "good" and cut.kept is not None]
@@ -106,6 +110,10 @@ def _rates(cuts: list[Cut]) -> dict[str, Any]:
         "n_dated": len(dated),
         "within_256": soon,
         "within_256_share": soon / len(dated) if dated else None,
+        # Of those whose round is short.
+        "n_short": len(short),
+        "short_within_256": soon_short,
+        "short_within_256_share": soon_short / len(short) if short else None,
         "delay_tokens": _spread(delays),
         "loop_tokens": tokens,
         "tokens_saved": saved,
@@ -127,7 +135,16 @@ def _spread(values: list[int]) -> dict[str, float | None]:
 
 def cuts_report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -> Iterator[str]:
     """What the cuts come to, as lines for a person. Classes without loops are left out."""
-    head = ("CLASS", "IN TIME", "DELAY", "9 OF 10", "SAVED", "THOUGHT LOST", "LOOP KEPT")
+    head = (
+        "CLASS",
+        "IN TIME",
+        "SHORT ONES",
+        "DELAY",
+        "9 OF 10",
+        "SAVED",
+        "THOUGHT LOST",
+        "LOOP KEPT",
+    )
     rows: list[tuple[str, ...]] = [head]
     for kind, of in [*result["by_class"].items(), ("all", result)]:
         if not of["loop_tokens"]:
@@ -137,6 +154,7 @@ def cuts_report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -
             (
                 kind,
                 percent(of["within_256_share"]),
+                percent(of["short_within_256_share"]),
                 _tokens(delay["median"]),
                 _tokens(delay["ninth"]),
                 percent(of["tokens_saved_share"]),
@@ -149,6 +167,7 @@ def cuts_report(result: dict[str, Any], table: Callable[[Any], Iterator[str]]) -
     yield from table(rows)
     yield ""
     yield f"IN TIME: found within {SOON} tokens of the onset, of all loops whose onset is given."
+    yield f"SHORT ONES: the same of those whose round, `unit`, has {SHORT} tokens or fewer."
     yield "SAVED: tokens behind the finding, of all tokens of the traces that loop."
     yield "THOUGHT LOST, LOOP KEPT: tokens before and behind the onset; median and 9 of 10."
 

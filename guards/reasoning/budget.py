@@ -15,8 +15,8 @@ _MASK: Final = (1 << 3 * _BITS) - 1
 
 
 class StaleRule(Struct, frozen=True, kw_only=True):
-    """While fewer than `least` (a share) of the last `window` token trigrams are new, a token costs
-    `cost` of the budget, until that has taken `share` of it."""
+    """While fewer than `least` (a share) of the last `window` token trigrams are new, a token of
+    the second half of the budget costs `cost`, until that has taken `share` of it all."""
 
     window: int
     least: float
@@ -40,6 +40,8 @@ class BudgetGate:
         self._stale = stale
         self._most = int(cap * stale.share) if stale else 0
         self._blocks = stale.window // _EVERY if stale else 0
+        # What comes before the second half is not looked at.
+        self._first = cap // 2 // _EVERY * _EVERY
         self._steps: list[Step] = []
         # Where each trigram ended last, and by position which it was and what was there before.
         self._last: dict[int, int] = {}
@@ -56,7 +58,7 @@ class BudgetGate:
         """Judge one more token."""
         position = len(self._steps)
         self._steps.append(step)
-        if position % _EVERY == _EVERY - 1 and self._stale is not None:
+        if position % _EVERY == _EVERY - 1 and position >= self._first and self._stale is not None:
             self._look(self._stale)
         if position < self._limit:
             return None
@@ -77,7 +79,7 @@ class BudgetGate:
     def truncate(self, n_tokens: int) -> None:
         """Forget every step from position `n_tokens` on."""
         del self._steps[n_tokens:]
-        looked_at = len(self._steps) // _EVERY * _EVERY
+        looked_at = max(0, len(self._steps) // _EVERY * _EVERY - self._first)
         while len(self._before) > looked_at:
             key, earlier = self._keys.pop(), self._before.pop()
             if earlier is None:
@@ -90,7 +92,7 @@ class BudgetGate:
 
     def _look(self, stale: StaleRule) -> None:
         last, keys, before = self._last, self._keys, self._before
-        position, new = len(before), 0
+        position, new = self._first + len(before), 0
         key = keys[-1]
         for step in self._steps[position:]:
             key = (key << _BITS & _MASK) + step.token_id

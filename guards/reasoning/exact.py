@@ -9,8 +9,8 @@ from ..loops import LoopGate, LoopRule
 
 class ReasoningLoopGate(LoopGate):
     """Trips once the tail of the ids is a loop by one of its rules. What should go begins with the
-    second copy: the first may hold what was thought. A loop without letters is only one from
-    `symbols` tokens on: a matrix of zeros has as many."""
+    second copy: the first may hold what was thought. With numbers, or without letters, it is only
+    one from `symbols` tokens on: a matrix of zeros has as many, a machine that stays in a state."""
 
     name = "reasoning_loop"
 
@@ -22,12 +22,10 @@ class ReasoningLoopGate(LoopGate):
         found = super()._judge(step)
         if found is None:
             return None
-        if found.score < self._symbols and not any(
-            character.isalpha()
-            for told in self._steps[len(self._steps) - self._period :]
-            for character in told.text
-        ):
-            return None
+        if found.score < self._symbols:
+            unit = "".join(step.text for step in self._steps[-self._period :])
+            if not any(map(str.isalpha, unit)) or any(map(str.isdecimal, unit)):
+                return None
         onset = found.tokens[0] + self._period
         chars = (self._steps[onset].offset, found.chars[1])
         return msgspec.structs.replace(

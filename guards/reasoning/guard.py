@@ -106,13 +106,13 @@ def _rules(profile: Profile) -> tuple[Rule, ...]:
         judge = ParagraphJudge(most, memory)
         rules.append(Rule("reasoning_paragraphs", Flaw.REASONING_PARAGRAPHS, judge))
     if most := profile.reasoning_sentence_tokens:
-        judge = SentenceJudge(most, memory)
+        judge = SentenceJudge(most)
         rules.append(Rule("reasoning_sentences", Flaw.REASONING_SENTENCES, judge))
     if most := profile.reasoning_ngram_tokens:
         judge = NgramJudge(most, profile.reasoning_ngram_window)
         rules.append(Rule("reasoning_ngrams", Flaw.REASONING_NGRAMS, judge))
     if most := profile.reasoning_opening_tokens:
-        judge = OpeningJudge(most, memory, profile.reasoning_opening_window)
+        judge = OpeningJudge(most, profile.reasoning_opening_window)
         rules.append(Rule("reasoning_openings", Flaw.REASONING_OPENINGS, judge))
     return tuple(rules)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from .line import Line
-from .reasoning_bad import LOOPS, Count, Loop, looping
+from .reasoning_bad import LOOPS, Count, Loop, Looped, looping
 from .reasoning_bank import Split, Voice, banks
 from .reasoning_dev_problems import CASES
 from .reasoning_dev_search import SEARCHES
@@ -26,6 +26,12 @@ _LOOPS: Final = 700
 # Tokens of a good text.
 _LEAST, _MOST = 150, 4000
 _TRIES: Final = 50
+
+
+class ReasoningLine(Line, frozen=True, kw_only=True, omit_defaults=True):
+    """A trace. `unit`: the tokens of one round of its loop."""
+
+    unit: int | None = None
 
 
 def reasoning_lines(
@@ -77,19 +83,21 @@ class _Writer:
     def bad(self, share: float) -> list[Line]:
         """Traces that go in circles."""
         return [
-            self._line(loop.kind, at, *self.looping(loop))
+            self._line(loop.kind, at, self.looping(loop))
             for loop in LOOPS
             for at in range(max(1, round(_LOOPS * share * loop.share)))
         ]
 
-    def _line(self, kind: str, number: int, text: str, onset: int | None = None) -> Line:
-        return Line(
+    def _line(self, kind: str, number: int, said: str | Looped) -> ReasoningLine:
+        looped = None if isinstance(said, str) else said
+        return ReasoningLine(
             id=f"{self._split}:{self._language}:{kind}:{number}",
-            text=text,
-            label="good" if onset is None else "bad",
+            text=said if isinstance(said, str) else said.text,
+            label="bad" if looped else "good",
             kind=kind,
             profile="chat",
-            onset=onset,
+            onset=looped.onset if looped else None,
+            unit=looped.unit if looped else None,
             source=f"made.reasoning.{self._language}",
         )
 
@@ -108,7 +116,7 @@ class _Writer:
         """Several problems, one after the other."""
         return self._honest(self._voice(), (_LEAST, _MOST), self._draw.randint(2, 6))
 
-    def looping(self, loop: Loop) -> tuple[str, int]:
+    def looping(self, loop: Loop) -> Looped:
         """A loop behind a good beginning."""
         return looping(self._voice(), loop, self._begin, self._count)
 

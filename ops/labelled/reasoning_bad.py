@@ -27,8 +27,16 @@ class Loop(NamedTuple):
     share: float
 
 
-def looping(voice: Voice, loop: Loop, honest: Honest, count: Count) -> tuple[str, int]:
-    """A text, and the character where the second round of its loop begins."""
+class Looped(NamedTuple):
+    """A text, the character where the second round of its loop begins, and a round's tokens."""
+
+    text: str
+    onset: int
+    unit: int
+
+
+def looping(voice: Voice, loop: Loop, honest: Honest, count: Count) -> Looped:
+    """A good beginning, and then the loop."""
     begin = honest(voice, (200, 1500)) + voice.draw.choice(("\n\n", "\n", voice.space))
     rounds = loop.rounds(voice, honest)
     said = [begin, next(rounds)]
@@ -40,7 +48,7 @@ def looping(voice: Voice, loop: Loop, honest: Honest, count: Count) -> tuple[str
         some = [next(rounds) for _ in range(max(1, len(again) // 4))]
         again += some
         tokens += count("".join(some))
-    return "".join(said + again), onset
+    return Looped("".join(said + again), onset, max(1, count(said[1])))
 
 
 def _values(draw: random.Random) -> dict[str, str]:

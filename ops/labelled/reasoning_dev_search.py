@@ -119,11 +119,29 @@ def bubble(voice: Voice) -> str:
     return voice.trace(lines)
 
 
+# Different steps of a run of an automaton, at least.
+_STEPS: Final = 6
+
+
+def _steps(table: dict[tuple[str, str], str], word: str) -> set[tuple[str, str]]:
+    """The different steps of a run."""
+    state, steps = "q0", set[tuple[str, str]]()
+    for letter in word:
+        steps.add((state, letter))
+        state = table[state, letter]
+    return steps
+
+
 def automaton(voice: Voice) -> str:
     """A word read by a machine of four states."""
     draw = voice.draw
-    table = {(s, c): f"q{draw.randrange(4)}" for s in ("q0", "q1", "q2", "q3") for c in "ab"}
-    word = "".join(draw.choices("ab", k=draw.randint(12, 30)))
+    while True:
+        table = {(s, c): f"q{draw.randrange(4)}" for s in ("q0", "q1", "q2", "q3") for c in "ab"}
+        word = "".join(draw.choices("ab", k=draw.randint(12, 30)))
+        # One that stays where it is says the same to the end, and nobody could tell that from a
+        # loop.
+        if len(_steps(table, word)) >= _STEPS:
+            break
     accepting = draw.choice(("q1", "q2", "q3"))
     rules = "; ".join(f"{s} {c} → {to}" for (s, c), to in table.items())
     lines = [voice.say("automaton", "intro", w=word, rules=rules, q=accepting)]

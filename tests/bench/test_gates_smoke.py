@@ -22,6 +22,15 @@ def test_the_cost_of_every_profile_at_every_length(capsys: pytest.CaptureFixture
     assert "chat" in capsys.readouterr().out
 
 
+def test_the_cost_of_the_gates_over_reasoning(capsys: pytest.CaptureFixture[str]) -> None:
+    gates.main(["--reasoning", "--rounds", "1", "--tokens", "50", "200", "--json"])
+    costs = json.loads(capsys.readouterr().out)
+    assert [(cost["profile"], cost["tokens"]) for cost in costs] == [
+        (name, length) for name in ("baseline", "reasoning") for length in (50, 200)
+    ]
+    assert all(cost["microseconds"] > 0 for cost in costs)
+
+
 def test_the_text_of_the_benchmark_is_as_long_as_asked() -> None:
     assert len(gates.ordinary_text(5000)) == 5000
 

@@ -25,11 +25,11 @@ SPLITS: tuple[Split, Split] = ("dev", "held-out")
 
 
 def count(text: str) -> int:
-    """Tokens, roughly: words and signs, and each letter of a script that is not ours."""
-    return len(re.findall(r"[a-zA-Z]+|\d|\S", text))
+    """Tokens, roughly: words, signs and line ends, and each letter of a script that is not ours."""
+    return len(re.findall(r"[a-zA-Z]+|\d|\S|\n", text))
 
 
-def made(split: Split, seed: int = 1, scale: float = 0.05) -> list[Line]:
+def made(split: Split, seed: int = 1, scale: float = 0.02) -> list[Line]:
     return reasoning_lines(split, lambda part: rng(seed, part), count, scale)
 
 
@@ -103,31 +103,32 @@ def test_ways_to_say_the_same_say_as_much(split: Split) -> None:
         assert slots == {"a", "b", "c"}, language
 
 
-_SUM = re.compile(
-    r"(?<![\w·×/÷.,)^] )(?<![\w·×/÷.,)^])-?\d+(?: [+-] \d+)+ = -?\d+(?![\w.,·/×÷^]\d)"
-)
+_SUM = re.compile(r"(?<![+·×/÷-] )(?<![\w·×/÷.,)^-])-?\d+(?: [+-] \d+)+ = -?\d+(?![\w.,·/×÷^]\d)")
 _REST = re.compile(r"(\d+) mod (\d+) = (\d+)")
+_QUOTIENT = re.compile(r"(?<![\w·×.,])(\d+) [/÷:] (\d+) = (\d+)(?![\d.,·])")
 _PRODUCT = re.compile(r"(?<![\w·×.,])(\d+) = (\d+)[·×](\d+)(?![·×\d])")
 
 
 @pytest.mark.parametrize("split", SPLITS)
 def test_what_is_computed_is_right(split: Split) -> None:
-    sums = rests = 0
-    for line in made(split, scale=0.2):
+    checked = 0
+    for line in made(split, scale=0.1):
         text = line.text.replace("−", "-")
         for said in _SUM.findall(text):
             left, right = said.split(" = ")
-            assert sum(
-                int(one) for one in left.replace(" - ", " -").replace("+ ", "").split()
-            ) == int(right), (line.id, said)
-            sums += 1
+            terms = left.replace(" - ", " -").replace("+ ", "").split()
+            assert sum(map(int, terms)) == int(right), (line.id, said)
+            checked += 1
         for number, by, rest in _REST.findall(text):
             assert int(number) % int(by) == int(rest), line.id
-            rests += 1
+            checked += 1
+        for number, by, result in _QUOTIENT.findall(text):
+            assert int(number) == int(by) * int(result), line.id
+            checked += 1
         for number, one, two in _PRODUCT.findall(text):
             assert int(number) == int(one) * int(two), line.id
-    assert sums or split == "held-out"
-    assert rests or split == "held-out"
+            checked += 1
+    assert checked > 20
 
 
 @given(st.integers(0, 10_000))
@@ -178,19 +179,22 @@ def test_no_disc_is_put_on_a_smaller_one(seed: int) -> None:
     assert towers[last] == list(range(size, 0, -1)), text[-80:]
 
 
+def honest(_: Voice, __: tuple[int, int]) -> str:
+    return "Some honest thought."
+
+
 def rounds_of(kind: str) -> str:
     """A text of one kind of loop, from its second round on."""
     loop = next(one for one in LOOPS if one.kind == kind)
-    text, onset = looping(voice("en", "dev"), loop, lambda *_: "Some honest thought.", count)
-    return text[onset:]
+    looped = looping(voice("en", "dev"), loop, honest, count)
+    return looped.text[looped.onset :]
 
 
 @pytest.mark.parametrize("kind", [loop.kind for loop in LOOPS])
 def test_a_loop_brings_nothing_new_behind_its_onset(kind: str) -> None:
     words = re.findall(r"\w+", rounds_of(kind).lower())
-    half = len(words) // 2
-    fresh = set(words[half:]) - set(words[:half])
-    assert len(fresh) <= 0.02 * half, fresh
+    assert len(words) > 300
+    assert len(set(words)) <= 0.25 * len(words)
 
 
 def test_a_shuffled_loop_says_each_sentence_once_a_round() -> None:
@@ -205,8 +209,14 @@ def test_the_command_writes_a_file_that_can_be_evaluated(
         def encode(self, text: str) -> list[int]:
             return list(range(count(text)))
 
-    monkeypatch.setattr(program, "load_tokenizer", lambda _: Tokenizer())
-    monkeypatch.setattr(program, "resolve_model", lambda _: "a model")
+    def load(_: object) -> Tokenizer:
+        return Tokenizer()
+
+    def resolve(_: object) -> str:
+        return "a model"
+
+    monkeypatch.setattr(program, "load_tokenizer", load)
+    monkeypatch.setattr(program, "resolve_model", resolve)
     words = [str(tmp_path), "--reasoning", "--split", "held-out", "--scale", "0.01"]
     ended = click.testing.CliRunner().invoke(program.command, words)
     assert ended.exit_code == 0, ended.output

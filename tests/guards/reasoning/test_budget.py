@@ -59,7 +59,7 @@ def test_a_cap_of_none_trips_at_once() -> None:
 
 def test_what_is_new_has_the_whole_budget() -> None:
     found = feed(BudgetGate(400, STALE), steps(words(list(range(500)))))
-    assert [at for at, one in enumerate(found) if one][0] == 400
+    assert next(at for at, one in enumerate(found) if one) == 400
 
 
 def test_what_says_nothing_new_has_less_and_the_finding_says_so() -> None:
@@ -69,8 +69,14 @@ def test_what_says_nothing_new_has_less_and_the_finding_says_so() -> None:
     assert "little was new for long: 400 tokens became" in found[0].detail
 
 
+def test_what_was_stale_long_ago_does_not_count() -> None:
+    ids = [*([1, 2, 3] * 60), *range(500, 800)]
+    found = feed(BudgetGate(400, STALE), steps(words(ids)))
+    assert next(at for at, one in enumerate(found) if one) == 400
+
+
 @pytest.mark.parametrize("digits", ["7", " 7"])
 def test_numbers_are_new(digits: str) -> None:
     some = [(5, digits), (6, digits)] * 300
     found = feed(BudgetGate(400, STALE), steps(some))
-    assert [at for at, one in enumerate(found) if one][0] == 400
+    assert next(at for at, one in enumerate(found) if one) == 400

@@ -1,5 +1,6 @@
-"""Reasoning written for tests: thought that makes progress though it looks alike, and loops."""
+"""Reasoning written for tests: thought that makes progress though it looks alike."""
 
+import itertools
 import random
 import re
 from collections.abc import Callable, Iterable
@@ -16,7 +17,7 @@ def tokens(text: str) -> list[tuple[int, str]]:
 
 
 THOUGHT = {
-    "en": "Let me see what the task wants. A train leaves at nine and covers eighty miles each hour. "
+    "en": "Let me see what the task wants. A train leaves at nine and covers eighty miles an hour. "
     "The second one starts an hour later from the same station but is faster by a quarter. ",
     "de": "Zuerst überlege ich, was gefragt ist. Der Zug fährt um neun ab und schafft achtzig "
     "Kilometer in der Stunde. Der andere startet später, ist dafür aber um ein Viertel schneller. ",
@@ -26,11 +27,15 @@ THOUGHT = {
     "kilómetros cada hora. El otro sale más tarde de la misma estación, pero va más rápido. ",
     "ru": "Сначала посмотрим, что требуется в задаче. Поезд выходит в девять часов и едет "
     "медленно. Второй выходит позже с той же станции, но движется на четверть быстрее. ",
-    "zh": "先看看题目要求什么。第一列火车九点出发,每小时行驶八十公里。第二列火车晚一个小时从同一车站开出,但是速度快四分之一。",
-    "ja": "まず問題が何を求めているかを考える。最初の列車は九時に出発し、毎時八十キロで進む。次の列車は一時間遅れて同じ駅を出るが、四分の一だけ速い。",
+    "zh": "先看看题目要求什么。第一列火车九点出发,每小时行驶八十公里。"
+    "第二列火车晚一个小时从同一车站开出,但是速度快四分之一。",
+    "ja": "まず問題が何を求めているかを考える。"
+    "最初の列車は九時に出発し、毎時八十キロで進む。"
+    "次の列車は一時間遅れて同じ駅を出るが、四分の一だけ速い。",
     "ar": "أولا أنظر إلى ما تطلبه المسألة. يغادر القطار في التاسعة ويقطع ثمانين ميلا كل ساعة. "
     "أما القطار الثاني فيغادر بعد ساعة من المحطة نفسها لكنه أسرع بمقدار الربع. ",
-    "hi": "पहले देखते हैं कि सवाल क्या पूछता है। पहली रेलगाड़ी नौ बजे निकलती है और हर घंटे अस्सी मील चलती है। "
+    "hi": "पहले देखते हैं कि सवाल क्या पूछता है। "
+    "पहली रेलगाड़ी नौ बजे निकलती है और हर घंटे अस्सी मील चलती है। "
     "दूसरी रेलगाड़ी एक घंटे बाद उसी स्टेशन से चलती है पर एक चौथाई तेज़ है। ",
 }
 
@@ -46,26 +51,10 @@ TRIALS = {
     "hi": "n={n} जाँचें: {n} को {m} से भाग देने पर शेष {r}, विभाज्य नहीं।\n",
 }
 
-UNITS = {
-    "en": "Maybe 26.5. They want it short. So 26.53 then. Hmm, or 27. But 27 is wrong by a lot. ",
-    "de": "Vielleicht 26,5. Sie wollen es kurz. Also doch 26,53. Oder 27. Aber 27 liegt weit daneben. ",
-    "fr": "Peut-être 26,5. Ils le veulent court. Donc 26,53. Ou bien 27. Mais 27 est très loin. ",
-    "es": "Quizás 26,5. Lo quieren corto. Entonces 26,53. O tal vez 27. Pero 27 está muy lejos. ",
-    "ru": "Может быть, 26,5. Им нужно коротко. Тогда 26,53. Или всё же 27. Но 27 далеко от истины. ",
-    "zh": "也许是26.5。他们要简短的。那就26.53吧。或者是27。但是27差得太多了。",
-    "ja": "たぶん26.5だろう。短い答えが欲しいらしい。では26.53にする。それとも27か。でも27は違いすぎる。",
-    "ar": "ربما 26.5. يريدون جوابا قصيرا. إذن 26.53. أو ربما 27. لكن 27 بعيد جدا. ",
-    "hi": "शायद 26.5। उन्हें छोटा चाहिए। तो 26.53 ही सही। या फिर 27। पर 27 बहुत गलत है। ",
-}
-
 
 def trials(language: str, count: int, rng: random.Random) -> str:
     frame, first, by = TRIALS[language], rng.randrange(11, 400), rng.choice((3, 7, 13))
-    lines = (
-        frame.format(n=n, m=by, r=n % by)
-        for n in range(first, first + 2 * count)
-        if n % by
-    )
+    lines = (frame.format(n=n, m=by, r=n % by) for n in range(first, first + 2 * count) if n % by)
     return THOUGHT[language] + "".join([line for line, _ in zip(lines, range(count), strict=False)])
 
 
@@ -86,7 +75,7 @@ def algebra(count: int) -> str:
     return "Complete the square:\n" + "\n".join(lines) + "\nSo the pattern holds for all even a.\n"
 
 
-CODE = '''def merge(left, right):
+CODE = """def merge(left, right):
     result = []
     i = j = 0
     while i < len(left) and j < len(right):
@@ -106,7 +95,7 @@ def sort(values):
         return values
     middle = len(values) // 2
     return merge(sort(values[:middle]), sort(values[middle:]))
-'''
+"""
 
 
 def drafts() -> str:
@@ -178,7 +167,7 @@ def knights() -> str:
 
 def truth_table() -> str:
     rows = [
-        f"A={a}, B={b}, C={c}, D={d}: (A and B) or (C and not D) = {a and b or c and not d:d}"
+        f"A={a}, B={b}, C={c}, D={d}: (A and B) or (C and not D) = {(a and b) or (c and not d):d}"
         for a in (0, 1)
         for b in (0, 1)
         for c in (0, 1)
@@ -218,37 +207,98 @@ def poem() -> str:
     text: list[str] = []
     for count in range(2, len(POEM) + 1, 2):
         text.append(f"Now line {count} needs a rhyme with {POEM[count - 1].split()[-1]!r}.\n\n")
-        for at in range(0, count, 2):
-            text.append("\n".join(POEM[at : at + 2]) + "\nAnd the sea, and the sea, and the sea.\n\n")
+        text += [
+            "\n".join(POEM[at : at + 2]) + "\nAnd the sea, and the sea, and the sea.\n\n"
+            for at in range(0, count, 2)
+        ]
     return "".join(text)
 
 
+THINGS = (
+    "the kettle, my neighbour's radio, a dream about stairs, the letter I did not send, bread, "
+    "how cold the tiles are, the smell of rain, an argument from last week, my sister's laugh, "
+    "whether cats forgive, a song without its title, the dentist, tax forms, the lake in June, "
+    "running late, the green coat, what Tom meant, a broken zip, olives, the number nine bus, "
+    "being ten years old, the hum of the fridge, a door that sticks, chalk, Sunday"
+)
+
+
 def anaphora() -> str:
-    things = (
-        "the kettle|my neighbour's radio|a dream about stairs|the letter I did not send|bread|"
-        "how cold the tiles are|the smell of rain|an argument from last week|my sister's laugh|"
-        "whether cats forgive|a song without its title|the dentist|tax forms|the lake in June|"
-        "running late|the green coat|what Tom meant|a broken zip|olives|the number nine bus|"
-        "being ten years old|the hum of the fridge|a door that sticks|chalk|Sunday"
-    ).split("|")
-    return "".join(f"This morning I woke and thought of {thing}. " for thing in things)
+    return "".join(f"This morning I woke and thought of {thing}. " for thing in THINGS.split(", "))
+
+
+def hanoi(discs: int) -> str:
+    text = ["Smaller discs first, always.\n"]
+
+    def move(count: int, source: str, target: str, spare: str) -> None:
+        if count:
+            move(count - 1, source, spare, target)
+            text.append(f"Move disc {count} from {source} to {target}.\n")
+            move(count - 1, spare, target, source)
+
+    move(discs, "A", "C", "B")
+    return "".join(text)
+
+
+def orders(names: tuple[str, ...]) -> str:
+    """Every order of some names, each judged."""
+    lines = (
+        f"{', '.join(order)}: {order[0]} sits next to {order[1]}, "
+        f"{'fine' if order[0] < order[-1] else 'no'}.\n"
+        for order in itertools.permutations(names)
+    )
+    return "All ways to sit:\n" + "".join(lines)
+
+
+def valuations() -> str:
+    """A truth table in words."""
+    lines: list[str] = []
+    for case in itertools.product(("true", "false"), repeat=4):
+        p, q, r, s = (one == "true" for one in case)
+        first, second = (p and q) or r, p or (r and not s)
+        lines.append(
+            ", ".join(f"{name} {value}" for name, value in zip("PQRS", case, strict=True))
+            + f": the first is {str(first).lower()}, the second {str(second).lower()}. "
+            + ("Same.\n" if first == second else "Different.\n")
+        )
+    return "Compare both formulas.\n" + "".join(lines)
+
+
+def automaton(steps: int, rng: random.Random) -> str:
+    state, text = 0, ["Run the machine on the word.\n"]
+    table = {(at, letter): rng.randrange(4) for at in range(4) for letter in "ab"}
+    for _ in range(steps):
+        letter = rng.choice("ab")
+        text.append(f"In q{state} read {letter}, go to q{table[state, letter]}.\n")
+        state = table[state, letter]
+    return "".join(text)
+
+
+def bubble() -> str:
+    values, text = [9, 3, 7, 1, 8, 2, 6, 5], ["Sort by swapping neighbours.\n"]
+    for end in range(len(values) - 1, 0, -1):
+        for at in range(end):
+            if swap := values[at] > values[at + 1]:
+                values[at : at + 2] = values[at + 1], values[at]
+            text.append(f"{'Swap' if swap else 'No swap'}. {values}\n")
+    return "".join(text)
 
 
 def self_check(rng: random.Random) -> str:
     text = ["I need 24*17 and more of these.\n"]
     for _ in range(15):
         a, b = rng.randrange(12, 99), rng.randrange(12, 99)
-        text.append(
-            f"{a}*{b}: {a}*{b // 10 * 10} = {a * (b // 10 * 10)}, and {a}*{b % 10} = {a * (b % 10)}, "
-            f"so {a * b}. Wait, let me check that again. {b}*{a // 10 * 10} = {b * (a // 10 * 10)}, "
-            f"plus {b * (a % 10)} gives {a * b}. Good.\n"
-        )
+        tens, ones = b // 10 * 10, b % 10
+        text.append(f"{a}*{b}: {a}*{tens} = {a * tens}, and {a}*{ones} = {a * ones}, so {a * b}. ")
+        tens, ones = a // 10 * 10, a % 10
+        text.append(f"Wait, let me check that again. {b}*{tens} = {b * tens}, ")
+        text.append(f"plus {b * ones} gives {a * b}. Good.\n")
     return "".join(text)
 
 
 def reread(language: str) -> str:
     task = THOUGHT[language]
-    return f"{task}\n\n{TRIALS[language].format(n=8, m=3, r=2)}\n{task}\n\n{UNITS[language]}\n"
+    return f"{task}\n\n{TRIALS[language].format(n=8, m=3, r=2)}\n{task}\n\n{table(5)}\n"
 
 
 def good() -> Iterable[tuple[str, str]]:
@@ -271,61 +321,12 @@ def good() -> Iterable[tuple[str, str]]:
         "poem": poem,
         "anaphora": anaphora,
         "self check": lambda: self_check(rng),
+        "hanoi": lambda: hanoi(5),
+        "orders of four": lambda: orders(("Anna", "Ben", "Clara", "Emil")),
+        "orders of five": lambda: orders(("red", "green", "blue", "white", "black")),
+        "valuations": valuations,
+        "automaton": lambda: automaton(50, rng),
+        "bubble": bubble,
     }
     for name, made in plain.items():
         yield name, made()
-
-
-PARAPHRASES = (
-    "I should look at the items. Let me look at its items. The items should be looked at now. "
-    "So I look at the items. Looking at the items is what I should do. Now let me look at them. "
-    "I will look at the items now. Let me now look at the items. Its items are what I look at. "
-    "First I should look at its items. I should now look at them. Let me look at the items first. ",
-    "I'm on it. I'll set this up. I'll open the file. I'll get going. I'm going to open it. "
-    "Let me get this going. I'll get it set up. I'll open it now. I'm getting going now. "
-    "Let me open the file. I'm setting this up now. I'll go and open the file. Let me set it up. ",
-)
-REOPENINGS = (
-    "Actually, I think I have it. The answer must be the second one.\n\n"
-    "Wait, let me re-read the task. The task wants the answer.\n\n"
-    "Actually, I think the answer is the second one. Let me re-read it.\n\n"
-    "Wait, let me think. The task wants the second answer, I think.\n\n"
-    "Actually, wait. Let me re-read the task. I have the answer, I think.\n\n"
-)
-
-
-def shuffled(sentences: list[str], length: int, rng: random.Random, blank: str = " ") -> str:
-    """Sentences that come round in an order that always changes."""
-    text: list[str] = []
-    while len(text) < length:
-        text += rng.sample(sentences, len(sentences))
-    return blank.join(text) + blank
-
-
-def split(text: str) -> list[str]:
-    marked = text.replace("。", "。|").replace("। ", "।|").replace(". ", ".|")
-    return [part for part in marked.split("|") if part.strip()]
-
-
-def bad() -> Iterable[tuple[str, str, str]]:
-    """Names, the thought before, and the loop."""
-    rng = random.Random(11)
-    for language, unit in UNITS.items():
-        blank = "" if language in ("zh", "ja") else " "
-        before = trials(language, 6, rng)
-        yield f"exact {language}", before, unit * 30
-        yield f"shuffled {language}", before, shuffled(split(unit), 150, rng, blank)
-        drift = "".join(
-            unit.replace("27", str(rng.choice((27, 28, 29)))) for _ in range(30)
-        )
-        yield f"drift {language}", before, drift
-        paragraph = THOUGHT[language].strip() + "\n\n"
-        yield f"paragraphs {language}", before, paragraph * 12
-        bare = unit.replace(".", "").replace("。", "").replace("।", "").replace(",", "")
-        yield f"bare {language}", before, bare * 40
-    thai = "อาจจะเป็นคำตอบแรก|แต่พวกเขาต้องการสั้นๆ|งั้นลองคิดดูอีกครั้ง|หรือว่าเป็นข้อที่สอง|แต่ข้อนั้นผิดแน่นอน"
-    yield "shuffled th", THOUGHT["en"], shuffled(thai.split("|"), 200, rng)
-    for place, unit in enumerate(PARAPHRASES):
-        yield f"paraphrase {place}", trials("en", 6, rng), shuffled(split(unit), 160, rng)
-    paragraphs = [part + "\n\n" for part in REOPENINGS.split("\n\n") if part]
-    yield "reopening", trials("en", 6, rng), shuffled(paragraphs, 80, rng, "")
