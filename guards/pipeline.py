@@ -5,7 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from .characters import CharacterGate, CharacterRules
 from .coherence import CoherenceGate, CoherenceRules
-from .finding import Finding, Level
+from .finding import Finding, Flaw, Level
 from .gate import Gate, Step
 from .kenlm_score import load_scorer
 from .loops import LoopGate, LoopRule
@@ -38,8 +38,10 @@ class Pipeline:
 
     name = "pipeline"
 
-    def __init__(self, gates: Sequence[Gate]) -> None:
+    def __init__(self, gates: Sequence[Gate], ignored: Container[Flaw] = ()) -> None:
+        """`ignored`: flaws that are not told, so that others are. It may change."""
         self._gates = tuple(gates)
+        self._ignored = ignored
         self._feeds = tuple(gate.feed for gate in self._gates)
         self._suspects = tuple(gate.suspected for gate in gates if isinstance(gate, Follower))
 
@@ -51,8 +53,10 @@ class Pipeline:
         first: Finding | None = None
         for feed in self._feeds:
             finding = feed(step)
-            if finding is not None and (
-                first is None or finding.level < Level.COHERENCE <= first.level
+            if (
+                finding is not None
+                and finding.flaw not in self._ignored
+                and (first is None or finding.level < Level.COHERENCE <= first.level)
             ):
                 first = finding
         return first

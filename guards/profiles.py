@@ -82,7 +82,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_wasted_tokens: int
     max_rollback_seconds: float
     reasoning_mode: str
-    reasoning_effort: str
+    reasoning_effort: str | int
     reasoning_low: int
     reasoning_medium: int
     reasoning_high: int
@@ -162,6 +162,7 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "structured_text_gates": _SHARE,
     "hold_back_tokens": (0, 10_000),
     "max_wasted_tokens": (0, 10_000_000),
+    "reasoning_effort": (0, MAX_OUTPUT_TOKENS),
     "reasoning_low": _REASONING,
     "reasoning_medium": _REASONING,
     "reasoning_high": _REASONING,
@@ -181,6 +182,8 @@ _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "reasoning_mode": ("off", "observe", "cut"),
     "reasoning_effort": ("low", "medium", "high", "max"),
 }
+# A number, or a name for one.
+_NAMED_NUMBERS: Final = ("reasoning_effort",)
 # A file of the worker's: not for a job to name.
 _DEPLOYMENT_ONLY: Final = ("coherence_model",)
 
@@ -243,6 +246,8 @@ def _check(values: Mapping[str, Any], where: str) -> None:
     for key, value in values.items():
         _known(key, Profile.__struct_fields__, "threshold", where)
         kind = kinds[key]
+        if key in _NAMED_NUMBERS:
+            kind = int if type(value) is int else str
         if kind is str:
             if not isinstance(value, str):
                 raise BadProfile(f"{where}{key}: must be text, not {value!r}")
@@ -252,7 +257,8 @@ def _check(values: Mapping[str, Any], where: str) -> None:
                 )
             if value not in _CHOICES.get(key, (value,)):
                 choices = ", ".join(_CHOICES[key])
-                raise BadProfile(f"{where}{key}: must be one of {choices}, not {value!r}")
+                number = ", or a whole number" if key in _NAMED_NUMBERS else ""
+                raise BadProfile(f"{where}{key}: must be one of {choices}{number}, not {value!r}")
             continue
         least, most = _RANGES.get(key, (0, _AT_MOST))
         if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else int):

@@ -27,6 +27,7 @@ class Accounts:
         self.requests = 0
         self._segment = 0
         self.rollbacks = 0
+        self.cuts = 0
         self.produced = 0
         self.wasted = 0
         self.lost_s = 0.0
@@ -88,9 +89,9 @@ class Accounts:
         self.lost_s += spent * tokens / max(tokens, self.produced - produced, 1)
 
     def cut(self, tokens: int) -> None:
-        """So many tokens of reasoning are thrown away."""
+        """So many tokens of reasoning are thrown away: no rollback, and at no budget's cost."""
         self.wasted += tokens
-        self.rollbacks += 1
+        self.cuts += 1
 
     def note(
         self,

@@ -158,6 +158,11 @@ def check(config: Config) -> None:
     lanes(config)
     if bool(config.reasoning_start) != bool(config.reasoning_end):
         raise ConfigError("reasoning_start and reasoning_end: set both, or neither")
+    if config.reasoning_block == "open" and not (config.reasoning_start or config.reasoning_parser):
+        raise ConfigError(
+            "reasoning_block: open needs to know what closes the block; set reasoning_parser, or "
+            "reasoning_start and reasoning_end"
+        )
     if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
         raise ConfigError(
             f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "

@@ -22,6 +22,8 @@ class Draft:
         self.checkpoints = checkpoints
         self.releaser = releaser
         self._gates = gates
+        # Whether nothing may be sent yet, for what this text is has not shown.
+        self.held = False
         # Positions of tokens that we put in ourselves.
         self._guides: list[int] = []
 
@@ -41,7 +43,7 @@ class Draft:
             step.position + 1, step.offset + len(step.text), parameters, seed_path, bool(step.text)
         )
         finding = self._gates.feed(step)
-        if finding is None:
+        if finding is None and not self.held:
             # What was just found is no longer suspected, and must not be sent for that.
             self.releaser.advance(self._gates.suspected)
         return finding
@@ -63,4 +65,5 @@ class Draft:
         self.transcript.truncate(keep)
         self._gates.truncate(keep)
         self.checkpoints.truncate(keep)
+        self.releaser.floor = min(self.releaser.floor, keep)
         return dropped

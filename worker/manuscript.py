@@ -6,6 +6,7 @@ what stands before the running one is its base. A job's text is the answer alone
 
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
+from typing import Final
 
 from ..guards.finding import Finding, Flaw
 from ..guards.gate import Gate
@@ -24,6 +25,12 @@ from .stop_strings import StopStrings
 from .thinking import Thinking, wanted
 from .transcript import Transcript
 
+# Line breaks between an end tag and the answer, in tokens; with more, they are the answer.
+_SEAM: Final = 8
+# Tokens that the beginning of an end tag may take, beyond its own: blanks have some of their own.
+_SPARE: Final = 2
+# Longer than this, an answer is generated again sooner than put in: the event loop waits for it.
+_SALVAGED: Final = 8_000
 MakeGates = Callable[[JobGating, EngineInfo, GenerationJob], Pipeline]
 
 
@@ -56,7 +63,8 @@ class Manuscript:
         self._release = release
         self._release_reasoning = release_reasoning
         self.thinking = self._thinking()
-        # Accepted tokens before the running draft's, and how many of them we put in ourselves.
+        # Accepted tokens before the running draft's, and how many of them we put in ourselves, less
+        # those that they replace.
         self.base: tuple[int, ...] = ()
         self._inserted = 0
         # Whether the output may begin with reasoning; and whether line breaks behind the end tag
@@ -64,6 +72,9 @@ class Manuscript:
         self._may_open = self.thinking is not None
         self._at_seam = False
         self._settled_by: int | None = None
+        self._seam = 0
+        # What was taken for the answer, and turned out to be more thought.
+        self.swallowed = ""
         # That the cap was passed, by what may be the end tag.
         self._capped: Finding | None = None
         self.draft = self._answer_draft()
@@ -73,7 +84,7 @@ class Manuscript:
     @property
     def in_block(self) -> bool:
         """Whether the running draft is the reasoning."""
-        return self.thinking is not None and self.thinking.is_open
+        return self.thinking is not None and self.thinking.draft is self.draft
 
     @property
     def channel(self) -> Channel:
@@ -108,14 +119,27 @@ class Manuscript:
         return self.length - self._inserted
 
     @property
-    def unthinkable(self) -> dict[int, float]:
-        """The logit bias that keeps a model from thinking again after its reasoning was cut, where
-        one token would do that; a gate sees to the rest."""
+    def said(self) -> int:
+        """How many of them count towards the job's `min_tokens`: a request that begins with the
+        answer owes it all of them."""
         thinking = self.thinking
-        if thinking is None or not thinking.cuts or self.in_block or not thinking.tags.by_id:
+        return self.spent if thinking is None or self.in_block else len(self.draft)
+
+    @property
+    def unthinkable(self) -> dict[int, float]:
+        """The logit bias that keeps a model from thinking again after its reasoning was closed for
+        it, where one token would do that; a gate sees to the rest."""
+        thinking = self.thinking
+        if thinking is None or not thinking.closed_by_us or self.in_block:
             return {}
-        tags = (thinking.tags.start_ids, thinking.tags.end_ids)
-        return {tag[0]: -100.0 for tag in tags if len(tag) == 1}
+        start = thinking.tags.start_ids
+        return {start[0]: -100.0} if thinking.tags.by_id and len(start) == 1 else {}
+
+    @property
+    def awaits_grammar(self) -> bool:
+        """Whether the answer is to be held to a grammar that has not begun: it may yet turn out to
+        be reasoning, which is held to none."""
+        return self._job.sampling.structured_output is not None and self._may_open
 
     @property
     def answer(self) -> str:
@@ -133,16 +157,46 @@ class Manuscript:
         """One more token: what a gate finds, if one does, or what it means for the request."""
         if self._settled_by is not None and len(self.draft) < self._settled_by:
             self._settled_by = None
+        # What is thought and what is said are told apart before anything of it is sent.
+        self.draft.held = self._is_unsettled
         finding = self.draft.accept(token_id, parameters, seeds, logprob)
         if self.thinking is None:
             return finding
-        if self.thinking.is_open:
+        if self.in_block:
             return self._think(self.thinking, finding)
         if self._may_open and self._settled_by is None:
             return self._open_or_answer(self.thinking, finding)
         if self._at_seam and self._settled_by is None:
             self._pass_seam()
         return finding
+
+    @property
+    def _is_unsettled(self) -> bool:
+        if self.in_block:
+            return len(self.draft) <= self._opening
+        return (self._may_open or self._at_seam) and self._settled_by is None
+
+    @property
+    def _opening(self) -> int:
+        """Tokens within which a block's start tag may come once more, behind that of the prompt."""
+        return len(self.thinking.tags.start_ids) + _SPARE if self.thinking is not None else 0
+
+    def begin_grammar(self) -> int:
+        """The output is not going to be reasoning: throw away what of it came without its grammar.
+        How many tokens that were."""
+        self._may_open = False
+        return self.draft.cut(0)
+
+    def swallow(self, end: int) -> bool:
+        """The model has ended its reasoning a second time, behind `end` characters: what it said
+        before was thought, too. False where a client has seen some of it, where it did so before,
+        and where it said nothing."""
+        said = self.draft.transcript.text[:end]
+        if self.draft.releaser.sent or self.swallowed or not said.strip():
+            return False
+        self.swallowed = said
+        self._start_answer(self.tokens)
+        return True
 
     def close_reasoning(self, text: str, dropped: int, now: float) -> None:
         """The draft is reasoning that was cut: close it for the model, and begin the answer. `text`
@@ -161,17 +215,23 @@ class Manuscript:
         """Back to the reasoning, the answer thrown away: how many tokens of it the engine made."""
         thinking = self.thinking
         assert thinking is not None and thinking.draft is not None  # noqa: S101, PT018
-        dropped = self.draft.cut(0)
+        between = len(self.base) - self._inserted - len(thinking.base) - thinking.tokens
+        dropped = self.draft.cut(0) + between
         thinking.draft.cut(thinking.tokens)
         self.base, self.draft, self._inserted = thinking.base, thinking.draft, 0
+        self.swallowed = ""
         thinking.ended = "open"
         return dropped
 
     def salvage(self, answer: str, parameters: Sampling, seeds: tuple[int, ...]) -> bool:
-        """Put in the answer that stands complete in the reasoning; False where there is no room."""
-        ids = self._engine.encode(answer)
-        if len(ids) > self._job.sampling.max_tokens - self.spent:
+        """Put in the answer that stands complete in the reasoning, up to a stop string in it; False
+        where there is no room for it."""
+        for stop in self._job.sampling.stop:
+            answer = answer.partition(stop)[0]
+        ids = self._engine.encode(answer) if len(answer) <= _SALVAGED else ()
+        if not answer.strip() or not 0 < len(ids) <= self._job.sampling.max_tokens - self.spent:
             return False
+        self.draft.held = True
         self.draft.guide(ids, parameters, seeds)
         return True
 
@@ -179,11 +239,15 @@ class Manuscript:
         info = self._engine.info
         if info.tags is None:
             return None
-        context = info.max_model_len - len(self._prompt)
+        wrap_up = self._rules.wrap_up
+        asked = self._job.reasoning
+        # What closes the block must fit as well.
+        closing = self._engine.encode(f"{info.tags.end}{asked.wrap_up or wrap_up}\n\n\n\n\n")
+        context = info.max_model_len - len(self._prompt) - len(closing)
         ruled = wanted(
-            self._job.reasoning,
+            asked,
             self._rules.profile,
-            wrap_up=self._rules.wrap_up,
+            wrap_up=wrap_up,
             room=min(self._job.sampling.max_tokens, context),
         )
         return Thinking(info.tags, ruled)
@@ -191,46 +255,80 @@ class Manuscript:
     def _begin(self, thinking: Thinking) -> None:
         """Open the block where the prompt does, and close it again where nothing may be thought."""
         info, tags = self._engine.info, thinking.tags
-        opened = info.always_thinks or tags.opened_by(self._prompt, self._text_of)
-        if not thinking.wanted.cap and thinking.cuts_in:
-            start = "" if opened else tags.start
-            closing = self._engine.encode(start + thinking.closing(in_mid_thought=False))
-            thinking.skip()
+        opened = info.always_thinks or tags.opened_by(self._prompt, self._pieces)
+        if thinking.wanted.cap or not thinking.cuts_in:
+            if opened:
+                self._start_block(thinking, (), "")
+            return
+        thinking.closed_by_us = True
+        if not opened and tags.closed_by(self._prompt, self._pieces):
+            self._start_answer(())
+            return
+        start = "" if opened else tags.start
+        closing = self._engine.encode(start + thinking.closing(in_mid_thought=False))
+        if len(self._prompt) + len(closing) < info.max_model_len:
             self._inserted = len(closing)
             self._start_answer(closing)
-        elif opened:
-            self._start_block(thinking, (), "")
 
-    def _text_of(self, token_ids: Sequence[int]) -> str:
+    def _pieces(self, token_ids: Sequence[int]) -> list[str]:
         detokenizer = self._engine.detokenizer(())
-        return "".join(map(detokenizer.step, token_ids))
+        return [detokenizer.step(token) for token in token_ids]
 
     def _think(self, thinking: Thinking, finding: Finding | None) -> Finding | Turn | None:
         transcript = self.draft.transcript
         if transcript.stopped:
-            thinking.close()
-            self.draft.releaser.finish()
-            rest = transcript.rest.lstrip("\r\n")
-            self._start_answer(self.tokens, rest)
-            return Turn.GRAMMAR if self.constrained else None
+            return self._close(thinking)
+        if len(self.draft) <= self._opening and self._is_start_again(thinking.tags):
+            self._start_block(thinking, self.tokens, "")
+            return None
         if finding is None or finding.flaw is not Flaw.REASONING_CAP:
             self._capped = None
             return finding
         # A model that closes its block at the cap is not cut: it is seen to the end of its tag.
-        capped, self._capped = self._capped or finding, None
+        capped, self._capped = self.capped or finding, None
         if self._may_close(thinking.tags, capped):
             self._capped = capped
             return None
         return capped
 
-    def _may_close(self, tags: Tags, cap: Finding) -> bool:
-        """Whether what came behind the cap may be the beginning of the end tag."""
+    def _close(self, thinking: Thinking) -> Turn | None:
+        """The model has ended its reasoning."""
+        thinking.close()
+        transcript = self.draft.transcript
+        self.draft.releaser.finish()
+        rest = transcript.rest.lstrip("\r\n")
+        if not rest or self._job.sampling.structured_output is None:
+            self._start_answer(self.tokens, rest)
+        else:
+            # The grammar begins with the answer's first character, and that has come: so the end
+            # tag is put in by itself.
+            tag = self._engine.encode(thinking.tags.end)
+            before = (*self.base, *transcript.tokens[: thinking.tokens])
+            self._inserted = len(tag) - (len(transcript.tokens) - thinking.tokens)
+            self._start_answer((*before, *tag))
+        return Turn.GRAMMAR if self.constrained else None
+
+    def _is_start_again(self, tags: Tags) -> bool:
+        """Whether a start tag is all there is in the block: some models repeat that of the
+        prompt."""
         transcript = self.draft.transcript
         if tags.by_id:
-            over = tuple(transcript.tokens[cap.tokens[0] :])
+            size = len(tags.start_ids)
+            before = transcript.slice(0, transcript.offset(max(0, len(self.draft) - size)))
+            return tuple(transcript.tokens[-size:]) == tags.start_ids and not before.strip()
+        return transcript.text.strip() == tags.start
+
+    def _may_close(self, tags: Tags, cap: Finding) -> bool:
+        """Whether what came behind the cap may be the beginning of the end tag."""
+        transcript, place = self.draft.transcript, cap.tokens[0]
+        if tags.by_id:
+            over = tuple(transcript.tokens[place:])
             return over == tags.end_ids[: len(over)]
-        over = transcript.slice(transcript.offset(cap.tokens[0]), transcript.characters)
-        return tags.end.startswith(over.lstrip())
+        if len(self.draft) - place > len(tags.end_ids) + _SPARE:
+            return False
+        return tags.end.startswith(
+            transcript.slice(transcript.offset(place), transcript.characters)
+        )
 
     def _open_or_answer(self, thinking: Thinking, finding: Finding | None) -> Finding | Turn | None:
         transcript = self.draft.transcript
@@ -253,8 +351,10 @@ class Manuscript:
     def _pass_seam(self) -> None:
         """Line breaks behind the end tag are neither reasoning nor answer."""
         said = self.draft.transcript.text
-        if said and not said.strip("\r\n"):
+        if said and not said.strip("\r\n") and self._seam < _SEAM:
+            seam = self._seam + len(self.draft)
             self._start_answer(self.tokens)
+            self._seam = seam
         elif said:
             self._settled_by = len(self.draft)
 
@@ -267,6 +367,7 @@ class Manuscript:
             lead=lead,
         )
         self._may_open = False
+        self._capped = None
         self.base = base
         self.draft = self._draft(transcript, self._block_gates(thinking), self._release_reasoning)
         thinking.open(base, self.draft)
@@ -274,19 +375,22 @@ class Manuscript:
     def _block_gates(self, thinking: Thinking) -> Pipeline:
         info, profile = self._engine.info, self._rules.profile
         watched = thinking.wanted.mode != "off"
+        cap = thinking.wanted.cap
         return block_gates(
             profile,
             vocabulary_size=info.vocabulary_size,
             denied=info.denied,
             outside=not info.sentinels,
-            guard=reasoning_gates(profile, thinking.wanted.cap) if watched else None,
+            guard=reasoning_gates(profile, cap, thinking.noted) if watched else None,
         )
 
     def _start_answer(self, base: tuple[int, ...], lead: str = "") -> None:
         self.base = base
         self._at_seam = not lead
+        self._seam = 0
         self._may_open = False
         self._settled_by = None
+        self._capped = None
         self.draft = self._answer_draft(lead)
 
     def _answer_draft(self, lead: str = "") -> Draft:
@@ -306,9 +410,9 @@ class Manuscript:
                 tags.start_ids,
                 tags.end_ids,
                 by_id=tags.by_id,
-                cut=self._may_open or thinking.cuts > 0,
+                cut=self._may_open or thinking.closed_by_us,
             )
-            gates = Pipeline([again, gates])
+            gates = Pipeline([again, gates], thinking.noted)
         return self._draft(transcript, gates, self._release)
 
     def _draft(self, transcript: Transcript, gates: Pipeline, release: Release | None) -> Draft:

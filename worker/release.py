@@ -29,6 +29,8 @@ class Releaser:
         floor = len(self._transcript) - self._hold_back
         if floor > self.floor and (place := suspected()) is not None:
             floor = min(floor, place)
+        # What may be a stop string may yet be no text.
+        floor = min(floor, self._transcript.whole_before(self._transcript.undecided))
         if floor > self.floor and self._transcript.is_whole(floor):
             self.floor = floor
 

@@ -45,7 +45,7 @@ def request(
         sampling=msgspec.structs.replace(
             plan.sampling,
             max_tokens=limit,
-            min_tokens=max(0, min(limit, sampling.min_tokens - written.spent)),
+            min_tokens=max(0, min(limit, sampling.min_tokens - written.said)),
             structured_output=sampling.structured_output if written.constrained else None,
             logit_bias=plan.sampling.logit_bias | written.unthinkable,
         ),

@@ -51,6 +51,7 @@ from .manuscript import MakeGates, Manuscript, Turn
 from .records import Run, record
 from .release import Release
 from .requests import Plan, request
+from .thinking import Thinking
 
 # More of a prompt than this no check reads.
 _PROMPT_TOKENS_SHOWN: Final = 2_000
@@ -254,7 +255,7 @@ class GenerationSession:
 
     def _derived_seed(self) -> int:
         seed = attempt_seed(self._job.id, self._job.sampling.seed, self._job.attempt)
-        return derive_seed(seed, self._accounts.rollbacks)
+        return derive_seed(seed, self._accounts.rollbacks + self._accounts.cuts)
 
     def _left(self, written: Manuscript) -> int:
         return self._job.sampling.max_tokens - written.spent
@@ -272,12 +273,16 @@ class GenerationSession:
         # What ends a text is no part of it.
         last = ids[-1] if ids and piece.finish_reason == "stop" else None
         count = len(ids) - (last is not None)
+        base = written.base
         for index in range(count):
             logprob = piece.logprobs[index] if index < len(piece.logprobs) else None
             found = written.accept(ids[index], plan.sampling, self._seeds, logprob)
             beyond = len(ids) - index - 1
+            if written.base is not base:
+                # Another text has begun: what was found in the last one is at no place of it.
+                base, self._trips = written.base, elsewhere(self._trips)
             if isinstance(found, Turn):
-                self._accounts.waste(written.draft.cut(0) + beyond)
+                self._accounts.waste(written.begin_grammar() + beyond)
                 return Note(counts=False)
             if found is not None:
                 action = self._answer(found, rules, written, beyond=beyond)
@@ -290,7 +295,13 @@ class GenerationSession:
         if signal is None:
             return None
         draft = written.draft
-        finding = trips.from_signal(signal, rules.profile, len(draft), draft.transcript.characters)
+        finding = trips.from_signal(
+            signal,
+            rules.profile,
+            len(draft),
+            draft.transcript.characters,
+            accepted=written.length,
+        )
         action = self._act(finding, rules, written, beyond=1)
         nowhere = written.constrained or written.length == self._start
         if isinstance(action, Note) and nowhere:
@@ -307,12 +318,23 @@ class GenerationSession:
     ) -> Action:
         """What is done about what a gate found."""
         thinking = written.thinking
-        if finding.level is not Level.REASONING or thinking is None or thinking.cuts_in:
+        if finding.level is not Level.REASONING or thinking is None:
             return self._act(finding, rules, written, beyond=beyond)
+        if not thinking.cuts_in:
+            return self._let_be(finding, thinking, written)
+        if finding.flaw is Flaw.REASONING_END_AGAIN and written.swallow(finding.chars[0]):
+            thinking.find(finding)
+            self._note(finding, Note(), written, wasted=0, banned=None)
+            return Note()
+        return self._act(finding, rules, written, beyond=beyond)
+
+    def _let_be(self, finding: Finding, thinking: Thinking, written: Manuscript) -> Note:
+        """Reasoning that is not cut: what is wrong with it is written down at most, and once."""
         if thinking.wanted.mode == "observe" and finding.flaw not in thinking.noted:
             thinking.find(finding)
-            thinking.noted.add(finding.flaw)
             self._note(finding, Note(counts=False), written, wasted=0, banned=None)
+        # From here on it is not told any more, so that other flaws are.
+        thinking.noted.add(finding.flaw)
         return Note(counts=False)
 
     def _judge(
@@ -321,15 +343,23 @@ class GenerationSession:
         """The text has ended: accept it, or act on what is wrong with the whole. `beyond`: whether
         a token ended it that is no part of it."""
         thinking = written.thinking
-        if thinking is not None and written.in_block and thinking.cuts_in and finish != "abort":
-            capped = written.capped
-            thinking.ended_itself = finish == "stop" and capped is None
-            why = f"the text ended inside the reasoning ({finish})"
-            unclosed = capped or thinking.found(Flaw.REASONING_UNCLOSED, why)
-            return self._act(unclosed, rules, written, beyond=beyond)
+        if written.awaits_grammar:
+            self._accounts.waste(written.begin_grammar() + beyond)
+            return Note(counts=False)
+        if thinking is not None and written.in_block and finish != "abort":
+            unclosed = written.capped or thinking.unclosed(finish)
+            if thinking.cuts_in:
+                return self._act(unclosed, rules, written, beyond=beyond)
+            self._let_be(unclosed, thinking, written)
         finding = self._flaw(finish, rules, written)
         if finding is None:
             return Answered(finish)
+        if finding.flaw is Flaw.EMPTY_ANSWER and written.swallowed:
+            # What was taken for thought was all there was to say.
+            answered = self._taken(written.swallowed, rules, written)
+            if answered is not None:
+                self._accounts.waste(beyond)
+                return answered
         action = self._act(finding, rules, written, beyond=beyond)
         return action if isinstance(action, Rollback | GiveUp) else Answered(finish)
 
@@ -359,12 +389,14 @@ class GenerationSession:
         """Take an answer from the reasoning, unless there is none, or something wrong with it."""
         if answer is None or written.thinking is None:
             return None
+        self._accounts.waste(written.draft.cut(0))
         if not written.salvage(answer, self._job.sampling, self._seeds):
             return None
         if self._flaw("stop", rules, written) is not None:
             written.draft.cut(0)
             return None
         written.thinking.ended = "salvaged"
+        written.draft.held = False
         return Answered("stop")
 
     def _from_less_reasoning(

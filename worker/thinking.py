@@ -8,7 +8,7 @@ from ..guards.finding import Finding, Flaw, Level
 from ..guards.profiles import Profile
 from ..guards.reasoning.guard import reasoning_cap
 from ..guards.reasoning.tags import Tags
-from ..schemas import Reasoning, ReasoningRecord, Usage
+from ..schemas import FinishReason, Reasoning, ReasoningRecord, Usage
 from ..schemas.lineage import MAX_KEPT_TEXT
 from ..schemas.reasoning import Effort, ReasoningMode
 from .draft import Draft
@@ -56,6 +56,8 @@ class Thinking:
         self.tokens = 0
         self.dropped = 0
         self.cuts = 0
+        # Whether it was closed, if it was, by us: nothing may be thought from there on.
+        self.closed_by_us = False
         # All that was thought before the first cut, and whether the model ended its text there.
         self.whole = ""
         self.ended_itself = False
@@ -80,14 +82,13 @@ class Thinking:
         """The block begins behind these tokens."""
         self.base, self.draft, self.ended = base, draft, "open"
 
-    def skip(self) -> None:
-        """The block is closed before anything was thought."""
-        self.ended = "closed"
-
     def close(self) -> None:
         """The model has closed it."""
         assert self.draft is not None  # noqa: S101  it is open
-        self.text, self.tokens = self.draft.transcript.text, self.draft.transcript.kept
+        transcript = self.draft.transcript
+        self.text = transcript.text
+        # A token that is half thought, half tag goes with the tag.
+        self.tokens = min(transcript.kept, transcript.whole_before(transcript.characters))
         self.ended = "closed"
 
     def find(self, finding: Finding) -> None:
@@ -103,6 +104,7 @@ class Thinking:
         self.text, self.tokens = self.whole[:shown], len(self.draft)
         self.dropped += dropped
         self.cuts += 1
+        self.closed_by_us = True
         self.ended = "cut"
         self._cut_at, self._first_answer_token_s = now, None
 
@@ -115,7 +117,8 @@ class Thinking:
     def closing(self, *, in_mid_thought: bool) -> str:
         """What closes a block that the model has not: the wrap-up, if it was in the middle of a
         thought, and its own end tag."""
-        said = f"\n\n{self.wanted.wrap_up}" if in_mid_thought and self.wanted.wrap_up else ""
+        wrap_up = self.wanted.wrap_up.replace(self.tags.start, "").replace(self.tags.end, "")
+        said = f"\n\n{wrap_up}" if in_mid_thought and wrap_up.strip() else ""
         # Where the tag is a message of several special tokens, the answer follows at once.
         behind = "" if self.tags.by_id and len(self.tags.end_ids) > 1 else "\n\n"
         return f"{said}\n{self.tags.end}{behind}"
@@ -129,6 +132,20 @@ class Thinking:
             # Its own ladder has no further step, where it was that.
             return finding.level is not Level.REASONING
         return self.cuts > 0 or finding.flaw in _NO_ANSWER
+
+    def unclosed(self, finish: FinishReason) -> Finding:
+        """The finding that the text ended inside the block: what may be the beginning of its end
+        tag goes."""
+        assert self.draft is not None  # noqa: S101  it is open
+        self.ended_itself = finish == "stop"
+        transcript = self.draft.transcript
+        begun = self.tags.begun_at_end(transcript.text, transcript.tokens)
+        if self.tags.by_id:
+            place = len(self.draft) - begun
+        else:
+            place = transcript.whole_before(transcript.characters - begun)
+        why = f"the text ended inside the reasoning ({finish})"
+        return self.found(Flaw.REASONING_UNCLOSED, why, place)
 
     def found(self, flaw: Flaw, detail: str, place: int | None = None) -> Finding:
         """A finding in the reasoning, which is open: from its token `place`, or its end, on."""

@@ -1,6 +1,6 @@
 """The accepted tokens of an attempt and the text they make. One detokenizer rules it all."""
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 
 from ..guards.gate import Step
@@ -34,6 +34,7 @@ class Transcript:
         # Where a stop string ends the text, and begins what is behind it, in characters.
         self._end: int | None = None
         self._behind: int | None = None
+        self._look_for_stop(lead, len(lead))
 
     def __repr__(self) -> str:
         return f"<Transcript {len(self.tokens)} tokens, {self.characters} characters>"
@@ -68,6 +69,10 @@ class Transcript:
             return len(self.tokens) - len(self._stop_ids)
         return min(bisect_left(self._offsets, self._end), len(self.tokens))
 
+    def whole_before(self, character: int) -> int:
+        """How many tokens are wholly before a character of the text."""
+        return max(0, bisect_right(self._offsets, character) - 1)
+
     @property
     def rest(self) -> str:
         """What the last token brought behind the stop string."""
@@ -100,14 +105,20 @@ class Transcript:
         self._offsets.append(self._offsets[-1] + len(piece))
         if piece and self._stop.longest:
             tail = self.slice(max(0, step.offset - self._stop.longest + 1), self._offsets[-1])
-            gone = self._stop.completed(tail, len(piece), len(self.tokens))
-            if gone is not None:
-                self._end = self._offsets[-1] - gone.characters
-                self._behind = self._end + gone.length
+            self._look_for_stop(tail, len(piece))
         size = len(self._stop_ids)
         if size and self.tokens[-size:] == list(self._stop_ids):
             self._end = self._offsets[-1 - size]
         return step
+
+    def _look_for_stop(self, tail: str, new: int) -> None:
+        """`tail`: the end of the text, of which `new` characters have just come. What stands behind
+        a stop string is no text, so the first one counts."""
+        if self._end is None and (
+            gone := self._stop.completed(tail, new, max(1, len(self.tokens)))
+        ):
+            self._end = self._offsets[-1] - gone.characters
+            self._behind = self._end + gone.length
 
     def is_whole(self, n_tokens: int) -> bool:
         """Whether the text of the first `n_tokens` tokens ends with a whole character. After a

@@ -16,10 +16,14 @@ from ..schemas.lineage import Channel
 _MOST: Final = 1e9
 
 
-def from_signal(signal: Signal, profile: Profile, position: int, characters: int) -> Finding:
+def from_signal(
+    signal: Signal, profile: Profile, position: int, characters: int, *, accepted: int | None = None
+) -> Finding:
     """What the plug-in found at the token that was to come next. Its span begins with the streak or
-    window that it judged."""
+    window that it judged. `position` and `characters` are of the text, `accepted` of all that was
+    accepted before, by which the plug-in counts; None: the same."""
     level, flaw = FLAWS[signal]
+    counted = position if accepted is None else accepted
     back, threshold, detail = 1, 0.0, "the logits were not finite"
     match signal:
         case Signal.UNIFORM:
@@ -27,7 +31,7 @@ def from_signal(signal: Signal, profile: Profile, position: int, characters: int
         case Signal.LOW_CONFIDENCE:
             back, threshold = (
                 _streak(
-                    position, profile, profile.low_confidence_edge, profile.low_confidence_middle
+                    counted, profile, profile.low_confidence_edge, profile.low_confidence_middle
                 ),
                 profile.logits_max_prob_threshold,
             )
@@ -35,7 +39,7 @@ def from_signal(signal: Signal, profile: Profile, position: int, characters: int
         case Signal.FEW_CANDIDATES:
             back, threshold = (
                 _streak(
-                    position, profile, profile.few_candidates_edge, profile.few_candidates_middle
+                    counted, profile, profile.few_candidates_edge, profile.few_candidates_middle
                 ),
                 profile.valid_token_count_threshold,
             )

@@ -14,6 +14,8 @@ from ..finding import Finding, Flaw, Level
 from ..gate import Step
 
 _FENCE: Final = 3
+# Blanks that make a line code.
+_CODE: Final = 4
 _FENCES: Final = "`~"
 
 
@@ -22,7 +24,9 @@ class AgainGate:
 
     `start` and `end` are the tags as text, `start_ids` and `end_ids` as tokens; what is empty is
     not looked for. `by_id`: told by their ids alone, else by their text alone. `cut`: the reasoning
-    was cut before, so at the beginning of the answer a start tag counts behind blanks, too.
+    was closed for the model, so at the beginning of the answer a start tag counts behind blanks,
+    too, and by its text in any case, and an end tag anywhere but in code: it may well go on to
+    think, and close that in its own time.
     """
 
     name = "reasoning"
@@ -37,18 +41,23 @@ class AgainGate:
         by_id: bool,
         cut: bool,
     ) -> None:
-        self._by: _ById | _ByText
+        self._by: list[_ById | _ByText] = []
         if by_id:
-            self._by = _ById((start_ids, end_ids))
-        else:
-            self._by = _ByText((start.strip(), end.strip()), strict=cut)
+            self._by.append(_ById((start_ids, end_ids)))
+        if not by_id:
+            self._by.append(_ByText((start.strip(), end.strip()), strict=cut))
+        elif cut:
+            # The tokens themselves may be banned; the letters are not.
+            self._by.append(_ByText((start.strip(), ""), strict=True, lines=False))
 
     def __repr__(self) -> str:
         return f"<AgainGate {self._by!r}>"
 
     def feed(self, step: Step) -> Finding | None:
         """Judge one more token of the answer."""
-        found = self._by.feed(step)
+        found: _Found | None = None
+        for by in self._by:
+            found = by.feed(step) or found
         if found is None:
             return None
         tag, position, offset, end = found
@@ -65,11 +74,13 @@ class AgainGate:
 
     def truncate(self, n_tokens: int) -> None:
         """Forget every step from position `n_tokens` on."""
-        self._by.truncate(n_tokens)
+        for by in self._by:
+            by.truncate(n_tokens)
 
     def suspected(self) -> int | None:
         """Where the first token stands of what may be becoming a tag, or None."""
-        return self._by.suspected()
+        places = [by.suspected() for by in self._by]
+        return min((place for place in places if place is not None), default=None)
 
 
 # Which tag (0: the start, 1: the end), its first token, its first character and the one behind it.
@@ -120,7 +131,7 @@ class _Begun(Struct, frozen=True, gc=False):
     position: int
     offset: int
     text: str
-    only_start: bool
+    tags: tuple[int, ...] = (0, 1)
 
 
 class _Line(Struct, frozen=True):
@@ -130,8 +141,8 @@ class _Line(Struct, frozen=True):
     `ticks`: so many backticks opened the code span that it is in, or none. `run`: backticks at its
     end. Of the line: `part` 0 is its indentation, 1 the run of fence characters that it begins
     with (`mark`), 2 what comes behind; `blank`: only blanks came there; `ticked`: a backtick did.
-    `untouched`: nothing but blanks has come at all. `plain`: only a line break or a backtick
-    changes anything.
+    `untouched`: nothing but blanks has come at all. `plain`: only a line break or a backtick, or
+    the first character of a tag, changes anything. `indent`: blanks that the line begins with.
     """
 
     begun: tuple[_Begun, ...] = ()
@@ -144,16 +155,21 @@ class _Line(Struct, frozen=True):
     ticked: bool = False
     untouched: bool = True
     plain: bool = False
+    indent: int = 0
 
 
 class _ByText:
-    """Tags as text at the beginning of a line."""
+    """Tags as text at the beginning of a line (unless `lines` is false), a `strict` one also at the
+    beginning of the text, and an end tag anywhere but in code."""
 
-    def __init__(self, tags: tuple[str, str], *, strict: bool) -> None:
+    def __init__(self, tags: tuple[str, str], *, strict: bool, lines: bool = True) -> None:
         self._tags = tags
         self._strict = strict
+        self._at_lines = lines
+        self._anywhere = tags[1][:1] if strict else ""
+        self._changes = frozenset(f"\n`{self._anywhere}")
         self._lines: list[_Line] = []
-        self._first = _Line(begun=(_Begun(0, 0, "", only_start=False),))
+        self._first = _Line(begun=(_Begun(0, 0, ""),))
 
     def __repr__(self) -> str:
         return f"by text, {len(self._lines)} tokens"
@@ -161,12 +177,12 @@ class _ByText:
     def feed(self, step: Step) -> _Found | None:
         line = self._lines[-1] if self._lines else self._first
         text = step.text
-        if not text or (line.plain and "\n" not in text and "`" not in text):
+        if not text or (line.plain and self._changes.isdisjoint(text)):
             self._lines.append(line)
             return None
         found: _Found | None = None
         for at, character in enumerate(text):
-            if line.plain and character not in "\n`":
+            if line.plain and character not in self._changes:
                 continue
             line, tag = self._next(line, character, step.position, step.offset + at)
             found = found or tag
@@ -188,10 +204,15 @@ class _ByText:
         behind = _newline(line) if character == "\n" else _within(line, character)
         untouched = line.untouched and character.isspace()
         fresh = not behind.fence and not behind.ticks
-        if character == "\n" and fresh:
-            begun = (*begun, _Begun(position, offset + 1, "", only_start=False))
+        if character == "\n" and fresh and self._at_lines:
+            begun = (*begun, _Begun(position, offset + 1, ""))
         elif self._strict and untouched:
-            begun = (*begun, _Begun(position, offset + 1, "", only_start=True))
+            begun = (*begun, _Begun(position, offset + 1, "", (0,)))
+        if character == self._anywhere and fresh and not behind.run and behind.indent < _CODE:
+            more, tag = self._grown(
+                (_Begun(position, offset, "", (1,)),), character, position, offset
+            )
+            begun, found = (*begun, *more), found or tag
         line = _Line(
             begun,
             behind.fence,
@@ -203,6 +224,7 @@ class _ByText:
             behind.ticked,
             untouched,
             behind.part == 2 and not begun and not behind.run and not behind.blank,
+            behind.indent,
         )
         return line, found
 
@@ -217,15 +239,13 @@ class _ByText:
         for one in begun:
             text = one.text + character
             if not one.text:
-                one = _Begun(position, offset, "", one.only_start)  # noqa: PLW2901
-            for which, tag in enumerate(self._tags[:1] if one.only_start else self._tags):
-                if text == tag:
+                one = _Begun(position, offset, "", one.tags)  # noqa: PLW2901
+            for which in one.tags:
+                if text == self._tags[which]:
                     found = found or (which, one.position, one.offset, offset + 1)
-            if any(
-                len(text) < len(tag) and tag.startswith(text)
-                for tag in (self._tags[:1] if one.only_start else self._tags)
-            ):
-                kept.append(_Begun(one.position, one.offset, text, one.only_start))
+            tags = (self._tags[which] for which in one.tags)
+            if any(len(text) < len(tag) and tag.startswith(text) for tag in tags):
+                kept.append(_Begun(one.position, one.offset, text, one.tags))
         return tuple(kept), found
 
 
@@ -248,7 +268,9 @@ def _newline(line: _Line) -> _Line:
 
 def _within(line: _Line, character: str) -> _Line:
     part, mark, blank, ticked = line.part, line.mark, line.blank, line.ticked
-    ticks, run = line.ticks, line.run
+    ticks, run, indent = line.ticks, line.run, line.indent
+    if part == 0 and character.isspace():
+        indent += _CODE if character == "\t" else 1
     if part == 0 and not character.isspace():
         part = 1 if character in _FENCES else 2
         mark = character if part == 1 else ""
@@ -266,7 +288,7 @@ def _within(line: _Line, character: str) -> _Line:
         if not line.fence:
             ticks = _span(ticks, run)
         run = 0
-    return _Line((), line.fence, ticks, run, part, mark, blank, ticked)
+    return _Line((), line.fence, ticks, run, part, mark, blank, ticked, indent=indent)
 
 
 def _span(ticks: int, run: int) -> int:

@@ -1,5 +1,6 @@
 """The gates over reasoning that a profile asks for, and how much it may cost."""
 
+from collections.abc import Container
 from typing import Final
 
 from msgspec import Struct
@@ -68,9 +69,10 @@ class SentenceGate:
         self._reader.truncate(n_tokens)
 
 
-def reasoning_gates(profile: Profile, cap: int) -> Pipeline:
+def reasoning_gates(profile: Profile, cap: int, ignored: Container[Flaw] = ()) -> Pipeline:
     """The gates over the reasoning of one attempt, fresh; the certain ones first. At most `cap`
-    tokens may be thought. Steps are numbered from 0 at the block's first token."""
+    tokens may be thought. Steps are numbered from 0 at the block's first token. Flaws that are
+    `ignored` are not told, so that others are."""
     stale = StaleRule(
         window=profile.reasoning_novelty_window,
         least=profile.reasoning_min_novelty,
@@ -82,7 +84,7 @@ def reasoning_gates(profile: Profile, cap: int) -> Pipeline:
         gates.append(ReasoningLoopGate(loops, profile.reasoning_loop_symbols))
     if rules := _rules(profile):
         gates.append(SentenceGate(rules, profile.reasoning_memory))
-    return Pipeline(gates)
+    return Pipeline(gates, ignored)
 
 
 def reasoning_cap(profile: Profile, effort: Effort | None) -> int:

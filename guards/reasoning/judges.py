@@ -31,6 +31,7 @@ _PARAGRAPH_ITEMS: Final = 8
 # Words of a sequence. With fewer, a truth table in words is made of old ones; it has all values of
 # four variables in seven.
 _ORDER: Final = 7
+_MOST_ORDER: Final = 4 * _ORDER
 # What a new sequence takes away: three quarters of them must be old. And what old ones with numbers
 # count: a search goes back, and tries with others what it tried before.
 _NGRAMS: Final = 3.0
@@ -53,7 +54,7 @@ class SentenceJudge:
     def read(self, sentence: Sentence) -> Verdict | None:
         """Judge one more."""
         times, back, distance = sentence.told
-        length = sentence.tokens
+        length = sentence.size
         self._again.add(length if times else -_ONSET * length, sentence.start)
         if not times and sentence.fresh >= _PROGRESS:
             self._sum.clear(sentence.start)
@@ -61,7 +62,7 @@ class SentenceJudge:
         if times:
             weight = -_TOLD_ONCE * length
             if times > 1:
-                weight = length * nearness(self._most, distance) * sentence.telling
+                weight = length * nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_ITEM * length
         else:
@@ -82,7 +83,7 @@ class SentenceJudge:
         self._again.forget()
 
 
-def nearness(most: int, distance: int) -> float:
+def nearness(most: int, distance: float) -> float:
     """How much something counts whose last copy but one is so far back. Up to two units of `most`
     in full; beyond it less, so that of longer units, too, a whole third copy is what it takes. A
     search that goes back says the same as long ago, but not all of it."""
@@ -97,36 +98,39 @@ class ParagraphJudge:
         self._told = Told(memory)
         self._sum = Evidence()
         self._again = Evidence()
-        # The paragraph so far: its sentences, its first token, its words, what it tells at most.
+        # The paragraph so far: its sentences, first token, number of words, size, and most telling.
         self._parts: list[str] = []
         self._start = 0
         self._items = 0
+        self._size = 0.0
         self._telling = 0.0
         # What it was before each sentence; the longer ones are of a sentence that ended one.
-        self._undo: list[tuple[list[str], int, int, float] | tuple[int, float]] = []
+        self._undo: list[tuple[list[str], int, int, float, float] | tuple[int, float, float]] = []
 
     def read(self, sentence: Sentence) -> Verdict | None:
         """Judge one more sentence; a verdict comes with the last of a paragraph."""
         if not self._parts:
             self._start = sentence.start
-        items, telling = self._items, self._telling
+        items, size, telling = self._items, self._size, self._telling
         self._parts.append(sentence.text)
         self._items = items + len(sentence.items)
+        self._size = size + sentence.size
         self._telling = max(telling, sentence.telling)
         if not sentence.ends_line:
-            self._undo.append((items, telling))
+            self._undo.append((items, size, telling))
             return None
         parts, start = self._parts, self._start
-        self._undo.append((parts, start, items, telling))
-        most_telling = self._telling
-        self._parts, self._items, self._telling = [], 0, 0.0
-        length = sentence.end - start
+        self._undo.append((parts, start, items, size, telling))
+        length, most_telling = self._size, self._telling
+        self._parts, self._items, self._size, self._telling = [], 0, 0.0, 0.0
         if items + len(sentence.items) < _PARAGRAPH_ITEMS:
             self._told.add("", start)
             times, back, weight = 1, 0, 0.0
         else:
             times, back, distance = self._told.add(" ".join(parts), start)
-            weight = (-1.0, 0.0, nearness(self._most, distance) * most_telling)[times] * length
+            weight = (-1.0, 0.0, nearness(self._most, sentence.sized(distance)) * most_telling)[
+                times
+            ] * length
         self._again.add(length * (1 if times else -_ONSET), start)
         score = self._sum.add(weight, start, start - back if back else None)
         if weight <= 0 or score < self._most:
@@ -141,11 +145,11 @@ class ParagraphJudge:
     def forget(self) -> None:
         """Take the last sentence back."""
         undo = self._undo.pop()
-        if len(undo) == 2:
-            self._items, self._telling = undo
+        if len(undo) == 3:
+            self._items, self._size, self._telling = undo
             self._parts.pop()
             return
-        self._parts, self._start, self._items, self._telling = undo
+        self._parts, self._start, self._items, self._size, self._telling = undo
         self._parts.pop()
         self._told.forget()
         self._sum.forget()
@@ -154,9 +158,9 @@ class ParagraphJudge:
 
 class NgramJudge:
     """Trips when sequences of seven words that came twice within the last `window` tokens, less
-    three for each new one, sum up to `most` tokens. Where no blanks part the words, the pieces are
-    characters. Half of the sequences are looked at, for the sake of time: which, their last letter
-    says, so that it is the same ones in each copy."""
+    three for each new one, sum up to `most` tokens. Where no blanks part the words, it is as many
+    pieces as seven words have. Half of the sequences are looked at, for the sake of time: which,
+    their last letter says, so that it is the same ones in each copy."""
 
     def __init__(self, most: int, window: int) -> None:
         self._most = most
@@ -165,7 +169,7 @@ class NgramJudge:
         self._before: list[
             tuple[list[tuple[str, ...]], list[tuple[int, int] | None], tuple[str, ...]]
         ] = []
-        self._ending: tuple[str, ...] = ("",) * (_ORDER - 1)
+        self._ending: tuple[str, ...] = ("",) * _MOST_ORDER
         self._sum = Evidence()
         self._again = Evidence()
 
@@ -173,15 +177,16 @@ class NgramJudge:
         """Judge one more."""
         ending = self._ending
         words = ending + sentence.items
+        order = _ORDER * sentence.pieces
         keys = [
-            words[at : at + _ORDER]
-            for at in range(len(words) - _ORDER + 1)
-            if ord(words[at + _ORDER - 1][-1]) & 1
+            words[at + 1 - order : at + 1]
+            for at in range(_MOST_ORDER, len(words))
+            if ord(words[at][-1]) & 1
         ]
         start, last = sentence.start, self._last
         before = list(map(last.get, keys))
         self._before.append((keys, before, ending))
-        self._ending = words[1 - _ORDER :]
+        self._ending = words[-_MOST_ORDER:]
         first, oldest = (-1, start), max(0, start - self._window)
         told = again = distance = 0
         reference: int | None = None
@@ -197,7 +202,7 @@ class NgramJudge:
                     again += 1
                     distance += start - last_but_one
                     reference = latest
-        number, length = max(len(keys), 1), sentence.tokens
+        number, length = max(len(keys), 1), sentence.size
         self._again.add(length * (told - _NGRAMS * (number - told)) / number, start)
         if sentence.fresh >= _PROGRESS:
             self._sum.clear(start)
@@ -205,7 +210,7 @@ class NgramJudge:
         if sentence.fresh or (sentence.symbolic and told < number):
             weight = -_NGRAMS
         else:
-            near = nearness(self._most, distance // max(again, 1)) * sentence.telling
+            near = nearness(self._most, sentence.sized(distance) / max(again, 1)) * sentence.telling
             if sentence.symbolic:
                 near *= _SYMBOLS
             weight = (again * near - _NGRAMS * (number - told)) / number
@@ -250,7 +255,7 @@ class OpeningJudge:
 
     def read(self, sentence: Sentence) -> Verdict | None:
         """Judge one more."""
-        start, length = sentence.start, sentence.tokens
+        start, length = sentence.start, sentence.size
         times, back, distance = sentence.told
         # Those with a new word are let be, however they open.
         if times or not sentence.fresh:
@@ -261,7 +266,7 @@ class OpeningJudge:
         if times:
             weight = -_TOLD_ONCE
             if times > 1:
-                weight = nearness(self._most, distance) * sentence.telling
+                weight = nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_IN_OPENING * sentence.fresh
         elif sentence.symbolic:

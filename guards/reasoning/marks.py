@@ -45,6 +45,15 @@ _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
 _IDEOGRAPHS: Final = 2
 _LETTERS: Final = 4
 _FIRST_IDEOGRAPH: Final = "\u3040"
+# How many tokens a character has under a tokenizer that knows the language (as one of a hundred
+# thousand tokens and more does, roughly): letters and blanks of scripts that have blanks; and
+# ideographs, syllables and letters of scripts that have none. A digit or a sign is one.
+_PER_LETTER: Final = 1 / 3.5
+_PER_DENSE: Final = 0.6
+_IS_DENSE: Final = re.compile(rf"[{_UNSPACED}\uac00-\ud7af]")  # and Korean
+_IS_SIGN: Final = re.compile(
+    r"[\d\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\xbf×÷\u2000-\u2bff\u3000-\u303f\uff00-\uff20]"
+)
 _IS_SYMBOL: Final = re.compile(r"[\d=<>^|()\[\]{}→⇒+*/\\∧∨¬∈]")
 
 
@@ -69,6 +78,22 @@ def items_of(text: str) -> tuple[str, ...]:
         else:
             made.append(item)
     return tuple(made)
+
+
+def size_of(text: str) -> float:
+    """How many tokens a text would have under a tokenizer that knows its language. One that doesn't
+    makes several times as many of Japanese or Hindi as of English that says the same."""
+    signs = len(_IS_SIGN.findall(text))
+    dense = 0 if text.isascii() else len(_IS_DENSE.findall(text))
+    return (len(text) - signs - dense) * _PER_LETTER + signs + dense * _PER_DENSE
+
+
+def pieces_of_word(text: str) -> int:
+    """How many of the items of a text are about a word: 1, or more where no blanks part words."""
+    found = None if text.isascii() else _IS_UNSPACED.search(text)
+    if found is None:
+        return 1
+    return _IDEOGRAPHS if found[0] >= _FIRST_IDEOGRAPH else _LETTERS
 
 
 _HAS: Final = (

@@ -28,6 +28,8 @@ from .marks import (
     WORDS,
     frame_of,
     items_of,
+    pieces_of_word,
+    size_of,
 )
 from .memory import Told, Vocabulary
 
@@ -48,25 +50,27 @@ EVERY: Final = 8
 
 
 class Sentence(Struct, frozen=True, gc=False):
-    """One sentence: tokens `start` to `end`; `text` without differences of case and of blanks;
-    `items`, its words and numbers in order; how many of them are `fresh`, not having come within
-    the memory; whether it has numbers or formulas; whether it ends its line; `telling`, how much it
-    tells if it came before (0 to 1); and how often it was `told`, as `Told` has it."""
+    """One sentence: tokens `start` to `end`; its `size`, in tokens of a tokenizer that knows the
+    language, if those are fewer; `text` without differences of case and of blanks; `items`, its
+    words and numbers in order, of which `pieces` are a word; how many are `fresh`, not having come
+    within the memory; whether it has numbers or formulas; whether it ends its line; `telling`, how
+    much it tells if it came before (0 to 1); and how often it was `told`, as `Told` has it."""
 
     start: int
     end: int
+    size: float
     text: str
     items: tuple[str, ...]
+    pieces: int
     fresh: int
     symbolic: bool
     ends_line: bool
     telling: float
     told: tuple[int, int, int]
 
-    @property
-    def tokens(self) -> int:
-        """Its length."""
-        return self.end - self.start
+    def sized(self, tokens: int) -> float:
+        """What so many tokens around it are, in those that `size` counts."""
+        return tokens * self.size / (self.end - self.start)
 
 
 class Verdict(Struct, frozen=True, gc=False):
@@ -218,7 +222,11 @@ class Reader:
             last = ends_line and end == ends[-1]
             telling = self._telling(items, symbolic)
             told = self._told.add(text, start)
-            sentence = Sentence(start, end, text, items, fresh, symbolic, last, telling, told)
+            size = min(end - start, size_of(text))
+            sentence = Sentence(
+                *(start, end, size, text, items, pieces_of_word(text)),
+                *(fresh, symbolic, last, telling, told),
+            )
             for place, judge in enumerate(self._judges):
                 verdict = judge.read(sentence)
                 if verdict is not None and found is None:

@@ -217,7 +217,7 @@ async def test_no_reasoning_at_all(prompt: str, before: str) -> None:
     report = await run.go()
     assert (report.text, report.reasoning) == (ANSWER, None)
     assert run.sent(0) == f"{prompt}{before}\n{END}\n\n"
-    assert run.thought.ended == "closed"
+    assert run.thought.ended == "not_opened"
     assert not run.thought.tripped
 
 

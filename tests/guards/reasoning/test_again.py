@@ -164,9 +164,8 @@ def test_behind_a_cut_a_start_tag_counts_behind_blanks() -> None:
         [found] = found_in(text, cut=True)
         assert text[slice(*found.chars)] == START
     assert not found_in(" " + START)
-    # Only at the beginning, and only a start tag: an answer may show the tags, indented.
+    # Only at the beginning: an answer may show the tags, indented.
     assert not found_in("Answer:\n " + START, cut=True)
-    assert not found_in(" " + END, cut=True)
 
 
 def test_tags_of_several_lines_and_with_blanks_around_them() -> None:
@@ -236,3 +235,35 @@ def test_a_long_line_costs_no_memory_for_itself() -> None:
     feed(gate, steps([(1, "word ")] * 2_000))
     assert "2000 tokens" in repr(gate)
     assert gate.suspected() is None
+
+
+def positions(gate: AgainGate, text: str) -> list[int]:
+    found = feed(gate, steps([(1, character) for character in text]))
+    return [each.chars[0] for each in found if each is not None]
+
+
+def test_behind_a_cut_an_end_tag_counts_anywhere_but_in_code() -> None:
+    assert positions(by_text(cut=True), "Hm, wait. So 7.</think>\n7") == [15]
+    assert positions(by_text(cut=True), "So 7 < 8 </think>") == [9]
+    assert not positions(by_text(), "Hm, wait. So 7.</think>\n7")
+    for code in ("`</think>`", "a `b </think>` c", "```\nx </think>\n```", "x\n\n    y </think>\n"):
+        assert not positions(by_text(cut=True), code)
+
+
+def test_behind_a_cut_letters_that_spell_the_start_are_no_answer_either() -> None:
+    gate = AgainGate(START, END, (7,), (8,), by_id=True, cut=True)
+    assert positions(gate, " \n<think>Hm") == [2]
+    gate = AgainGate(START, END, (7,), (8,), by_id=True, cut=True)
+    assert not positions(gate, "So\n<think> is a tag, and </think> is one")
+
+
+@given(
+    st.text("<>/think`\n a", max_size=60), st.integers(0, 60), st.text("</think> \n", max_size=20)
+)
+def test_the_law_behind_a_cut(first: str, cut: int, then: str) -> None:
+    def spelled(text: str) -> list[tuple[int, str]]:
+        return [(1, character) for character in text]
+
+    assert_law(lambda: by_text(cut=True), spelled(first), cut, spelled(then))
+    both = lambda: AgainGate(START, END, (7,), (8,), by_id=True, cut=True)  # noqa: E731
+    assert_law(both, spelled(first), cut, spelled(then))
