@@ -99,7 +99,7 @@ async def _measure(
 
     from .engine_race import race, rollbacks
 
-    place = _place(config)
+    here = place(config)
     engine = VllmEngine(config)
     _say("starting the engine")
     try:
@@ -113,7 +113,7 @@ async def _measure(
         rounds=rounds,
         max_tokens=tokens,
         profile="chat",
-        place=place,
+        place=here,
         lines=engine_lines(turns),
         # The first one warms up.
         rollback=rollback_line(went_back[1:]),
@@ -122,7 +122,8 @@ async def _measure(
     )
 
 
-def _place(config: Config) -> Place:
+def place(config: Config) -> Place:
+    """This machine, and what runs on it."""
     from vllm.platforms import current_platform
 
     here = machine("", private_broker=False)

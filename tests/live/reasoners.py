@@ -28,18 +28,17 @@ class Forced(Orders):
 
     def say(self, job_id: str, *requests: Sequence[int], at: int = 0) -> None:
         """The first request says the first of these, the second the second, each from its token
-        `at` on; before and behind it, and in later requests, the model speaks for itself."""
+        `at` on; before and behind it, and where nothing is to be said, the model speaks for itself,
+        or as ordered."""
         self._scripts[job_id] = tuple(map(tuple, requests))
         self._at[job_id] = at
 
     def __call__(self, segment: Segment) -> dict[str, Any]:
         """What to put into the request's `extra_args`."""
         job_id, _, _, number = segment.request_id.rsplit(":", 3)
-        script = self._scripts.get(job_id, ())
-        if int(number) >= len(script):
+        script = dict(enumerate(self._scripts.get(job_id, ())))
+        if not (ids := script.get(int(number))):
             return super().__call__(segment)
-        if not (ids := script[int(number)]):
-            return {}
         strike = Strike(kind=Fault.LOOP, at=self._at[job_id], length=len(ids), seed=0, ids=ids)
         return {KEY: msgspec.to_builtins(strike)}
 

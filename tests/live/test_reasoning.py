@@ -2,32 +2,28 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Sequence
-from itertools import count
+from collections.abc import AsyncGenerator
 from typing import Any, Final
 
 import pytest
 import pytest_asyncio
-from sluicegate.guards.reasoning.tags import Tags
-from sluicegate.ops.faults import AFTER, BEFORE, Fault, Vocabulary, order
-from sluicegate.schemas import Flaw, GenerationJob, Reasoning, Sampling, StructuredOutput
+from sluicegate.ops.faults import AFTER, BEFORE, Fault, order
+from sluicegate.schemas import Flaw, Reasoning, StructuredOutput
 from sluicegate.worker.config import Config
-from sluicegate.worker.engine import Engine, Segment
-from sluicegate.worker.model_tokenizer import ModelTokenizer, load_tokenizer
+from sluicegate.worker.engine import Segment
+from sluicegate.worker.model_tokenizer import load_tokenizer
 
-from .reasoners import WRAP_UP, Forced, View, Watched, watch
+from .reasoners import WRAP_UP, Forced, View, Watched
+from .reasoning_bench import ANSWER, END, PROMPT, SPECIAL, START, Bench
 
 # vLLM and what it imports warn of many things that are not ours to mend.
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 
-START, END = "<think>", "</think>"
-PROMPT: Final = "What is the capital of France, and what is it known for?"
 # Nothing in it comes twice.
 THOUGHT: Final = (
     "The user asks about a country in Europe. Its seat of government lies on the Seine. "
     "I should mention the tower, too."
 )
-ANSWER: Final = "Paris, which is known for its tower."
 UNIT: Final = " Hmm, let me think about that once more."
 SCHEMA: Final = {
     "type": "object",
@@ -35,61 +31,6 @@ SCHEMA: Final = {
     "required": ["city"],
     "additionalProperties": False,
 }
-SPECIAL: Final = ("<jupyter_start>", "<jupyter_text>")
-
-
-class Bench:
-    """An open engine whose model says what it is told to."""
-
-    def __init__(self, engine: Engine, forced: Forced, tokenizer: ModelTokenizer) -> None:
-        self.engine = engine
-        self.forced = forced
-        self.tokenizer = tokenizer
-        self.vocabulary = Vocabulary.of(tokenizer)
-        self._numbers = count()
-        (self.end_of_text,) = tokenizer.stop_ids
-
-    def ids(self, *parts: str) -> tuple[int, ...]:
-        """Each part in tokens of its own; what looks like a special token is ordinary text."""
-        return tuple(token for part in parts for token in self.tokenizer.encode(part))
-
-    async def job(
-        self, start: Sequence[int] | str = f"{START}\n", *, max_tokens: int = 240, **more: Any
-    ) -> GenerationJob:
-        """A question, greedy. The prompt ends with `start`, as a template that opens the block
-        would end it."""
-        prompt = more.pop("prompt", PROMPT)
-        asked = await self.engine.prompt_token_ids(GenerationJob(prompt=prompt))
-        tail = self.ids(start) if isinstance(start, str) else start
-        output = more.pop("output", None)
-        return GenerationJob(
-            id=f"job-{next(self._numbers)}",
-            prompt_token_ids=(*asked, *tail),
-            sampling=Sampling(temperature=0, max_tokens=max_tokens, structured_output=output),
-            **more,
-        )
-
-    async def run(
-        self,
-        job: GenerationJob,
-        *requests: Sequence[int],
-        at: int = 0,
-        chunk: int = 1,
-        **info: Any,
-    ) -> Watched:
-        """The job's requests begin by saying these."""
-        if requests:
-            self.forced.say(job.id, *requests, at=at)
-        return await watch(View(self.engine, chunk=chunk, **info), job)
-
-    @property
-    def answer(self) -> tuple[int, ...]:
-        """The whole of it."""
-        return (*self.ids(ANSWER), self.end_of_text)
-
-    def special_tags(self) -> Tags:
-        """Of tokens that are special to this model."""
-        return self.tokenizer.tags(*SPECIAL)
 
 
 @pytest_asyncio.fixture(scope="module")
@@ -121,7 +62,7 @@ def flaws(watched: Watched) -> list[Flaw]:
 @pytest.mark.parametrize("chunk", [1, 7])
 async def test_reasoning_without_an_end_is_cut_at_its_cap(bench: Bench, chunk: int) -> None:
     """The model's own words: it never closes the block."""
-    job = await bench.job(reasoning=Reasoning(effort=40))
+    job = await bench.job(max_tokens=64, reasoning=Reasoning(effort=40))
     run = await bench.run(job, chunk=chunk)
     thought, (first, second) = run.thought, run.record.segments
     assert (thought.flaw, thought.cap, thought.tokens) == (Flaw.REASONING_CAP, 40, 40)
@@ -145,39 +86,67 @@ async def test_reasoning_without_an_end_is_cut_at_its_cap(bench: Bench, chunk: i
     [
         ("low", {"reasoning_low": 12}, 12),
         (None, {"reasoning_effort": "high", "reasoning_high": 16}, 16),
-        ("max", {}, 60),
+        ("max", {}, 30),
     ],
     ids=["by its name", "by the profile", "by what is left for the answer"],
 )
 async def test_the_cap_of_an_effort(
     bench: Bench, asked: Any, gates: dict[str, Any], cap: int
 ) -> None:
-    job = await bench.job(max_tokens=80, reasoning=Reasoning(effort=asked), gates=gates)
+    job = await bench.job(max_tokens=40, reasoning=Reasoning(effort=asked), gates=gates)
     run = await bench.run(job)
     assert (run.thought.cap, run.thought.tokens) == (cap, cap)
-    assert run.report.usage.completion_tokens <= 80
+    assert run.report.usage.completion_tokens <= 40
+
+
+async def test_a_cap_within_a_character(bench: Bench) -> None:
+    """No half of one stays."""
+    faces = "🙂🙃😀🦜🧵🪢🧩🪡"
+
+    async def one(cap: int) -> None:
+        job = await bench.job(reasoning=Reasoning(effort=cap))
+        run = await bench.run(job, bench.ids(faces), bench.answer)
+        assert cap - 3 < run.thought.tokens <= cap
+        assert run.reasoning
+        assert faces.startswith(run.reasoning)
+        assert run.kept() == f"{run.reasoning}\n\n{WRAP_UP}\n{END}\n\n"
+
+    async with asyncio.TaskGroup() as group:
+        for cap in range(9, 13):
+            group.create_task(one(cap))
+
+
+async def test_a_cap_near_the_end_of_the_context(bench: Bench) -> None:
+    """Room is left for the answer, whatever `max_tokens` says."""
+    asked = await bench.job(())
+    assert asked.prompt_token_ids is not None
+    filler = bench.ids(" word" * 900)[: 930 - len(asked.prompt_token_ids)]
+    job = await bench.job((*filler, *bench.ids(f"\n{START}\n")), max_tokens=400)
+    run = await bench.run(job, bench.ids(THOUGHT))
+    assert 40 < run.thought.cap < 94
+    assert run.thought.tokens == run.thought.cap
+    assert run.thought.cuts == 1
 
 
 async def test_a_forced_loop_is_cut_at_its_onset(bench: Bench) -> None:
-    """The first turn may stay: it may be a thought."""
+    """The first turns may stay: they may be a thought, and one that is said again."""
 
     async def one(kind: Fault, seed: int, at: int) -> None:
         ordered = order(kind, bench.vocabulary, at=at, seed=seed)
-        job = await bench.job(max_tokens=480)
+        job = await bench.job(max_tokens=320)
         bench.forced.place(job.id, ordered)
-        run = await bench.run(job)
+        run = await bench.run(job, (), bench.answer)
         thought, period = run.thought, len(ordered.ids)
         assert thought.flaw is not None
         assert thought.flaw.is_of_reasoning
         assert thought.ended == "cut"
-        assert at <= thought.tokens <= at + 2 * period
+        assert at <= thought.tokens <= at + 3 * period
         kept = run.kept().partition(f"\n\n{WRAP_UP}\n{END}")[0]
-        assert kept.count(ordered.text) <= 1
+        assert kept.count(ordered.text) <= 2
         assert run.reasoning is not None
         assert run.reasoning.startswith(kept)
-        # What was found within that many tokens was looked at no longer.
         assert thought.dropped_tokens <= 256
-        assert ordered.text not in run.answer
+        assert run.answer == ANSWER
 
     async with asyncio.TaskGroup() as group:
         for kind, seed, at in (
@@ -185,7 +154,6 @@ async def test_a_forced_loop_is_cut_at_its_onset(bench: Bench) -> None:
             (Fault.LOOP, 1, 33),
             (Fault.REASONING_LOOP, 0, 0),
             (Fault.REASONING_LOOP, 1, 24),
-            (Fault.REASONING_LOOP, 4, 41),
         ):
             group.create_task(one(kind, seed, at))
 
@@ -193,7 +161,7 @@ async def test_a_forced_loop_is_cut_at_its_onset(bench: Bench) -> None:
 @pytest.mark.parametrize("thought", [THOUGHT, ""], ids=["a thought", "nothing"])
 async def test_the_end_of_the_text_inside_the_block(bench: Bench, thought: str) -> None:
     job = await bench.job()
-    run = await bench.run(job, (*bench.ids(thought), bench.end_of_text))
+    run = await bench.run(job, (*bench.ids(thought), bench.end_of_text), bench.answer)
     assert run.thought.flaw is Flaw.REASONING_UNCLOSED
     assert (run.reasoning or "") == thought
     assert run.kept() == f"{thought}\n{END}\n\n", "a thought that ended needs no wrap-up"
@@ -228,20 +196,18 @@ async def test_the_end_tag_over_tokens_and_chunks(bench: Bench) -> None:
 
     async with asyncio.TaskGroup() as group:
         for number, tag in enumerate(end_tags(bench)):
-            group.create_task(one(tag, chunk=(1, 2, 5, 64)[number % 4]))
-            group.create_task(one(tag, chunk=3))
+            group.create_task(one(tag, chunk=(1, 2, 3, 5, 64)[number % 5]))
 
 
 async def test_the_answer_begins_in_the_token_that_ends_the_tag(bench: Bench) -> None:
-    (token,) = bench.ids(">A")
+    (token,) = bench.ids('>"')
     job = await bench.job()
-    said = (*bench.ids(THOUGHT, END[:-1]), token, *bench.ids("msterdam."), bench.end_of_text)
+    said = (*bench.ids(THOUGHT, END[:-1]), token, *bench.ids('Paris" it is.'), bench.end_of_text)
     run = await bench.run(job, said)
-    assert (run.reasoning, run.answer) == (THOUGHT, "Amsterdam.")
+    assert (run.reasoning, run.answer) == (THOUGHT, '"Paris" it is.')
 
 
-@pytest.mark.parametrize("lead", ["", "\n", " \n\n"])
-@pytest.mark.parametrize("chunk", [1, 4])
+@pytest.mark.parametrize(("lead", "chunk"), [("", 4), ("\n", 1), (" \n\n", 3)])
 async def test_a_model_that_opens_its_block_itself(bench: Bench, lead: str, chunk: int) -> None:
     job = await bench.job(())
     said = (*bench.ids(f"{lead}{START}\n{THOUGHT}\n{END}\n\n"), *bench.answer)
@@ -252,7 +218,7 @@ async def test_a_model_that_opens_its_block_itself(bench: Bench, lead: str, chun
 
 async def test_a_block_that_the_model_opens_and_does_not_close(bench: Bench) -> None:
     job = await bench.job((), reasoning=Reasoning(effort=20))
-    run = await bench.run(job, bench.ids(f"{START}{THOUGHT}"))
+    run = await bench.run(job, bench.ids(f"{START}{THOUGHT}"), bench.answer)
     assert run.thought.tokens == 20
     assert run.reasoning
     assert THOUGHT.startswith(run.reasoning)
@@ -277,13 +243,14 @@ async def test_no_reasoning_at_all(bench: Bench) -> None:
     for start, opening in (((), START), (f"{START}\n", "")):
         job = await bench.job(start, reasoning=Reasoning(effort=0), max_tokens=40)
         run = await bench.run(job)
-        assert (run.reasoning, run.thought.ended) == (None, "closed")
+        assert (run.reasoning, run.thought.ended) == (None, "not_opened")
         assert run.kept(0) == f"{opening}\n{END}\n\n"
 
 
+@pytest.mark.parametrize("kind", SPECIAL)
 @pytest.mark.parametrize("opens", ["the prompt", "the model"])
-async def test_tags_that_are_special_tokens(bench: Bench, opens: str) -> None:
-    tags = bench.special_tags()
+async def test_tags_that_are_special_tokens(bench: Bench, opens: str, kind: str) -> None:
+    tags = bench.special_tags(kind)
     assert tags.by_id
     # What is typed like a tag is none.
     thought = f"{THOUGHT} I write {tags.end}, and that is text."
@@ -297,19 +264,24 @@ async def test_tags_that_are_special_tokens(bench: Bench, opens: str) -> None:
     assert not run.trips
 
 
-async def test_special_tags_at_the_cap_and_again(bench: Bench) -> None:
-    tags = bench.special_tags()
+@pytest.mark.parametrize("kind", SPECIAL)
+async def test_special_tags_at_the_cap_and_again(bench: Bench, kind: str) -> None:
+    tags = bench.special_tags(kind)
     job = await bench.job(tags.start_ids, reasoning=Reasoning(effort=20))
     again = (*tags.start_ids, *bench.ids(THOUGHT))
-    run = await bench.run(job, bench.ids(THOUGHT), again, tags=tags)
-    assert flaws(run)[:2] == [Flaw.REASONING_CAP, Flaw.REASONING_AGAIN]
+    run = await bench.run(job, bench.ids(THOUGHT), again, bench.answer, tags=tags)
+    assert flaws(run) == [Flaw.REASONING_CAP, Flaw.REASONING_AGAIN]
     assert run.thought.tokens == 20
     assert run.trips[1].channel == "content"
-    closed = run.view.segments[1].prompt_token_ids
-    assert tags.end_ids[0] in closed[-4:], "closed by the token itself"
-    # Forced past it here; else the model can't.
-    assert run.view.segments[1].sampling.logit_bias[tags.start_ids[0]] == -100
-    assert "I should mention" not in run.answer
+    answers = run.view.segments[1]
+    behind = answers.prompt_token_ids[len(answers.prompt_token_ids) - answers.carried + 20 :]
+    assert tags.end_ids in [behind[at : at + len(tags.end_ids)] for at in range(len(behind))], (
+        "closed by the tokens themselves"
+    )
+    if len(tags.start_ids) == 1:
+        # The test forces it past this.
+        assert answers.sampling.logit_bias[tags.start_ids[0]] == -100
+    assert run.answer == ANSWER
 
 
 @pytest.mark.parametrize("cut", [False, True], ids=["behind its end", "behind a cut"])
@@ -328,37 +300,59 @@ async def test_a_grammar_begins_behind_the_block(bench: Bench, cut: bool) -> Non
     assert THOUGHT.startswith(run.reasoning)
 
 
-@pytest.mark.parametrize("again", [f"{START}\n{THOUGHT}", f"\n{START}", f"{END}\n"])
+@pytest.mark.parametrize("again", [f"{START}\n{THOUGHT}", f"\n{START}"])
 async def test_thinking_that_starts_again_after_the_cut_is_refused(
     bench: Bench, again: str
 ) -> None:
     job = await bench.job(reasoning=Reasoning(effort=20))
-    run = await bench.run(job, bench.ids(THOUGHT), bench.ids(again))
-    first, *others = flaws(run)
-    assert first is Flaw.REASONING_CAP
-    assert others
-    assert set(others) <= {Flaw.REASONING_AGAIN, Flaw.REASONING_END_AGAIN}
-    assert START not in run.answer
-    assert END not in run.answer
+    run = await bench.run(job, bench.ids(THOUGHT), bench.ids(again), bench.answer)
+    assert flaws(run) == [Flaw.REASONING_CAP, Flaw.REASONING_AGAIN]
+    assert run.answer == ANSWER
     # At once: the tag is all there was of it.
     assert len(run.view.tokens[1]) <= len(bench.ids(again.partition(THOUGHT)[0]))
     assert run.thought.cuts == 1
 
 
-@pytest.mark.parametrize("mode", ["observe", "off"])
-async def test_observe_and_off_let_it_be(bench: Bench, mode: Any) -> None:
-    thought = THOUGHT + UNIT * 16
-    job = await bench.job(max_tokens=400, reasoning=Reasoning(mode=mode, effort=8))
-    run = await bench.run(job, (*bench.ids(f"{thought}{END}\n\n"), *bench.answer))
-    assert (run.reasoning, run.answer) == (thought, ANSWER)
+async def test_a_second_block_in_the_answer_is_refused(bench: Bench) -> None:
+    """Also where the model had closed the first one itself."""
+    said = bench.ids(f"{THOUGHT}{END}\n\nParis.\n{START}\nOr Rome?")
+    run = await bench.run(await bench.job(), said, bench.answer)
+    assert flaws(run) == [Flaw.REASONING_AGAIN]
+    assert (run.reasoning, run.answer) == (THOUGHT, f"Paris.\n{ANSWER}")
     assert run.thought.ended == "closed"
-    assert len(run.record.segments) == 1
-    assert run.report.usage.wasted_tokens == 0
-    seen = [Flaw.REASONING_CAP, Flaw.REASONING_LOOP] if mode == "observe" else []
-    assert [flaw for flaw in flaws(run) if flaw in seen] == seen
-    assert bool(run.trips) == run.thought.tripped == (mode == "observe")
-    assert {trip.action for trip in run.trips} <= {"note"}
-    assert {trip.channel for trip in run.trips} <= {"reasoning"}
+
+
+@pytest.mark.parametrize("cut", [False, True])
+async def test_a_second_end_tag_is_no_answer(bench: Bench, cut: bool) -> None:
+    job = await bench.job(reasoning=Reasoning(effort=20) if cut else Reasoning())
+    more = (*bench.ids(f"So it is Paris.\n{END}\n\n"), *bench.answer)
+    first = bench.ids(THOUGHT) if cut else (*bench.ids(f"{THOUGHT}{END}\n\n"), *more)
+    run = await bench.run(job, *([first, more] if cut else [first]))
+    assert flaws(run)[-1] is Flaw.REASONING_END_AGAIN
+    assert run.answer == ANSWER
+    assert run.reasoning
+    assert run.reasoning.startswith(THOUGHT[:40])
+
+
+async def test_observe_and_off_let_it_be(bench: Bench) -> None:
+    thought = THOUGHT + UNIT * 24
+
+    async def one(mode: Any, seen: set[Flaw]) -> None:
+        job = await bench.job(max_tokens=400, reasoning=Reasoning(mode=mode))
+        run = await bench.run(job, (*bench.ids(f"{thought}{END}\n\n"), *bench.answer))
+        assert (run.reasoning, run.answer) == (thought, ANSWER)
+        assert run.thought.ended == "closed"
+        assert len(run.record.segments) == 1
+        assert run.report.usage.wasted_tokens == 0
+        assert set(flaws(run)) >= seen
+        assert len(flaws(run)) == len(set(flaws(run)))
+        assert bool(run.trips) == run.thought.tripped == bool(seen)
+        assert {trip.action for trip in run.trips} <= {"note"}
+        assert {trip.channel for trip in run.trips} <= {"reasoning"}
+
+    async with asyncio.TaskGroup() as group:
+        group.create_task(one("observe", {Flaw.REASONING_LOOP}))
+        group.create_task(one("off", set()))
 
 
 @pytest.mark.parametrize(
@@ -368,29 +362,26 @@ async def test_observe_and_off_let_it_be(bench: Bench, mode: Any) -> None:
 async def test_other_faults_in_the_reasoning_and_in_the_answer_behind_a_cut(
     bench: Bench, kind: Fault, flaw: Flaw
 ) -> None:
-    cap = 64
+    cap, more = 24, 24
     closing = len(bench.engine.encode(f"\n\n{WRAP_UP}\n{END}\n\n"))
 
-    async def one(at: int, channel: str) -> None:
+    async def one(at: int, story: list[tuple[Flaw, str, str]]) -> None:
         ordered = order(kind, bench.vocabulary, at=at, seed=2)
-        job = await bench.job(reasoning=Reasoning(effort=cap))
+        # Neither the reasoning nor the answer ends before the fault.
+        job = await bench.job(min_tokens=cap + more, max_tokens=60, reasoning=Reasoning(effort=cap))
         bench.forced.place(job.id, ordered)
         run = await bench.run(job)
-        struck, *others = [trip for trip in run.trips if trip.flaw is flaw]
-        assert not others
-        assert (struck.channel, struck.action) == (channel, "rollback")
-        assert run.thought.flaw is Flaw.REASONING_CAP
-        assert run.thought.tokens == cap
-        assert run.thought.cuts == 1
-        assert len(run.record.segments) == 3
-        if kind is Fault.NAN:
-            behind = run.record.segments[1 if channel == "reasoning" else 2]
-            assert (behind.fresh_cache, behind.cached_tokens) == (True, 0)
+        assert [(trip.flaw, trip.channel, trip.action) for trip in run.trips] == story
+        assert (run.thought.flaw, run.thought.tokens) == (Flaw.REASONING_CAP, cap)
+        assert (run.thought.ended, run.thought.cuts) == ("cut", 1)
+        behind = run.record.segments[1 + run.trips[0].segment + (story[0][0] is not flaw)]
+        assert behind.fresh_cache == (kind is Fault.NAN)
         assert "Ã" not in f"{run.reasoning}{run.answer}"
 
+    cut = (Flaw.REASONING_CAP, "reasoning", "cut")
     async with asyncio.TaskGroup() as group:
-        group.create_task(one(20, "reasoning"))
-        group.create_task(one(cap + closing + 12, "content"))
+        group.create_task(one(12, [(flaw, "reasoning", "rollback"), cut]))
+        group.create_task(one(cap + closing + 12, [cut, (flaw, "content", "rollback")]))
 
 
 @pytest.mark.parametrize("start", [f"{START}\n", ()], ids=["reasoning", "none"])
@@ -400,7 +391,7 @@ async def test_where_nothing_is_found_nothing_changes(bench: Bench, start: Any) 
     end = bench.ids(f"\n{END}\n\n") if start else ()
 
     async def one(prompt: str) -> None:
-        job = await bench.job(start, prompt=prompt, max_tokens=72, reasoning=Reasoning(mode="cut"))
+        job = await bench.job(start, prompt=prompt, max_tokens=36, reasoning=Reasoning(mode="cut"))
         plain = View(bench.engine)
         asked = Segment(
             request_id=f"raw-{job.id}:1:n:0",
@@ -408,20 +399,21 @@ async def test_where_nothing_is_found_nothing_changes(bench: Bench, start: Any) 
             sampling=job.sampling,
             seed=0,
         )
-        bench.forced.say(f"raw-{job.id}", end, at=24)
+        bench.forced.say(f"raw-{job.id}", end, at=14)
         async for _ in plain.stream(asked):
             pass
-        run = await bench.run(job, end, at=24)
+        run = await bench.run(job, end, at=14)
         assert not run.trips
         assert len(run.record.segments) == 1
         assert run.view.tokens == plain.tokens
         whole = plain.text_of([token for token in plain.tokens[0] if token != bench.end_of_text])
         if start:
             assert run.reasoning
-            assert whole == f"{run.reasoning}{END}\n\n{run.answer}"
+            reasoning, _, rest = whole.partition(END)
+            assert (run.reasoning, run.answer) == (reasoning, rest.lstrip("\n"))
         else:
             assert (run.reasoning, run.answer) == (None, whole)
 
-    for prompt in (PROMPT, "Why is the sky blue?", "用中文写一句话介绍北京。"):
+    for prompt in (PROMPT, "用中文写一句话介绍北京。"):
         # One at a time: in a batch, sums are made in another order.
         await one(prompt)

@@ -6,121 +6,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sluicegate.schemas import (
-    AttemptRecord,
-    Flaw,
-    GenerationJob,
-    Reasoning,
-    ReasoningRecord,
-    Sampling,
-)
+from sluicegate.schemas import AttemptRecord, Flaw, Reasoning, Sampling
 from sluicegate.schemas.sampling import StructuredOutput
-from sluicegate.worker.endings import Answered, Ending, GaveUp, Report
+from sluicegate.worker.endings import Answered, GaveUp
 from sluicegate.worker.engine import Segment
-from sluicegate.worker.gating import Gating
-from sluicegate.worker.scripted import Script, ScriptedEngine
-from sluicegate.worker.session import GenerationSession
 
-START, END = "<think>", "</think>"
-WRAP_UP = "Enough."
-# Nothing in it comes twice.
-THOUGHT = (
-    "The train leaves at nine and takes four hours. Lunch would be at one, then. "
-    "A window seat is what she asked for."
-)
-UNIT = " So it goes round once more, as it did before."
-ANSWER = "Take the train at nine."
-
-
-class Run:
-    """One session, with all that it released and asked for."""
-
-    def __init__(self, job: GenerationJob, script: Script, **engine: object) -> None:
-        self.job = job
-        self.segments: list[Segment] = []
-        self.released: list[tuple[str, int, str]] = []
-        self.ending: Ending | None = None
-
-        def seen(segment: Segment, prompt: str) -> str:
-            self.segments.append(segment)
-            return script(segment, prompt)
-
-        self.engine = ScriptedEngine(seen, tags=(START, END), **engine)  # type: ignore[arg-type]
-
-    async def go(self, *, stream: bool = True) -> Report:
-        await self.engine.open()
-        session = GenerationSession(
-            self.job,
-            self.engine,
-            worker="w",
-            nonce="n",
-            gating=Gating(wrap_up=WRAP_UP),
-            release=(lambda at, text: self.released.append(("content", at, text)))
-            if stream
-            else None,
-            release_reasoning=(lambda at, text: self.released.append(("reasoning", at, text)))
-            if stream
-            else None,
-        )
-        self.ending = await session.run()
-        self.report = session.report(self.ending, None)
-        self.check_stream()
-        return self.report
-
-    def told(self, channel: str) -> str:
-        return "".join(text for kind, _, text in self.released if kind == channel)
-
-    def check_stream(self) -> None:
-        """Nothing is taken back, nothing is out of order, and the reasoning comes first."""
-        for channel in ("reasoning", "content"):
-            whole = self.told(channel)
-            at = 0
-            for kind, offset, text in self.released:
-                if kind == channel:
-                    assert offset == at
-                    at += len(text)
-            if self.released and isinstance(self.ending, Answered):
-                said = self.report.text if channel == "content" else self.report.reasoning or ""
-                assert whole == said
-        kinds = [kind for kind, _, _ in self.released]
-        assert kinds == sorted(kinds, reverse=True)
-
-    @property
-    def record(self) -> AttemptRecord:
-        return self.report.record
-
-    @property
-    def thought(self) -> ReasoningRecord:
-        assert self.record.reasoning is not None
-        return self.record.reasoning
-
-    def sent(self, segment: int) -> str:
-        """What the engine was given to go on from, as text."""
-        asked = self.segments[segment]
-        return bytes(asked.prompt_token_ids).decode()
-
-
-def job(prompt: str = "q " + START, **more: object) -> GenerationJob:
-    sampling = more.pop("sampling", None) or Sampling(max_tokens=2000)
-    return GenerationJob(id="j", prompt=prompt, sampling=sampling, **more)  # type: ignore[arg-type]
-
-
-def thinks(thought: str, answer: str = ANSWER) -> Script:
-    """A model that goes on thinking until its block is closed."""
-
-    def script(segment: Segment, prompt: str) -> str:
-        so_far = said(segment)
-        if END in so_far:
-            return so_far + answer
-        return thought
-
-    return script
-
-
-def said(segment: Segment) -> str:
-    """What was accepted, or put in, behind the prompt."""
-    ids = segment.prompt_token_ids[len(segment.prompt_token_ids) - segment.carried :]
-    return bytes(ids).decode(errors="replace")
+from .reasoning_model import ANSWER, END, START, THOUGHT, UNIT, WRAP_UP, Run, job, said, thinks
 
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 5, 8, 64, 4096])
