@@ -217,6 +217,8 @@ class Manuscript:
         assert thinking is not None and thinking.draft is not None  # noqa: S101, PT018
         between = len(self.base) - self._inserted - len(thinking.base) - thinking.tokens
         dropped = self.draft.cut(0) + between
+        # A token that was half thought, half tag goes, what was shown of it stays.
+        thinking.whole = max(thinking.whole, thinking.text, key=len)
         thinking.draft.cut(thinking.tokens)
         self.base, self.draft, self._inserted = thinking.base, thinking.draft, 0
         self.swallowed = ""
@@ -233,6 +235,10 @@ class Manuscript:
             return False
         self.draft.held = True
         self.draft.guide(ids, parameters, seeds)
+        # Letters may have become a special token, such as a tag.
+        if self.draft.transcript.text.strip() != answer.strip():
+            self.draft.cut(0)
+            return False
         return True
 
     def _thinking(self) -> Thinking | None:
@@ -278,7 +284,8 @@ class Manuscript:
         transcript = self.draft.transcript
         if transcript.stopped:
             return self._close(thinking)
-        if len(self.draft) <= self._opening and self._is_start_again(thinking.tags):
+        begins = len(self.draft) <= self._opening and not self.draft.releaser.sent
+        if begins and self._is_start_again(thinking.tags):
             self._start_block(thinking, self.tokens, "")
             return None
         if finding is None or finding.flaw is not Flaw.REASONING_CAP:

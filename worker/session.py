@@ -325,6 +325,7 @@ class GenerationSession:
         if finding.flaw is Flaw.REASONING_END_AGAIN and written.swallow(finding.chars[0]):
             thinking.find(finding)
             self._note(finding, Note(), written, wasted=0, banned=None)
+            self._trips = elsewhere(self._trips)
             return Note()
         return self._act(finding, rules, written, beyond=beyond)
 

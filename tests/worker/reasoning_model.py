@@ -23,6 +23,7 @@ from sluicegate.schemas import (
 from sluicegate.worker.endings import Answered, Ending, Report
 from sluicegate.worker.engine import Detokenizer, Piece, Segment
 from sluicegate.worker.gating import Gating
+from sluicegate.worker.manuscript import Manuscript
 from sluicegate.worker.scripted import END_OF_TEXT, Script, ScriptedEngine
 from sluicegate.worker.session import GenerationSession
 
@@ -177,6 +178,7 @@ class Run:
             else None,
         )
         self.ending = await session.run()
+        self._written: Manuscript | None = vars(session)["_manuscript"]
         self.report = session.report(self.ending, None)
         self.check_stream(stream=stream)
         return self.report
@@ -208,6 +210,11 @@ class Run:
     def thought(self) -> ReasoningRecord:
         assert self.record.reasoning is not None
         return self.record.reasoning
+
+    @property
+    def written(self) -> Manuscript:
+        assert self._written is not None
+        return self._written
 
     def sent(self, segment: int) -> str:
         """What the engine was given to go on from, as text."""

@@ -64,7 +64,7 @@ def is_held(segment: Segment) -> bool:
 # The cap.
 
 
-@pytest.mark.parametrize("filler", ["\n" * 1500, " \n" * 700, "</thi"])
+@pytest.mark.parametrize("filler", ["\n" * 1500, " \n" * 700, "</thi", "<"])
 async def test_the_cap_holds_against_blanks_and_half_a_tag(filler: str) -> None:
     run = Run(job(reasoning=Reasoning(effort=40)), thinks(THOUGHT[:40] + filler))
     report = await run.go()
@@ -512,3 +512,62 @@ def test_a_block_that_is_always_open_needs_tags() -> None:
     with pytest.raises(ConfigError, match="reasoning_block"):
         check(Config(model="m", reasoning_block="open"))
     check(Config(model="m", reasoning_block="open", reasoning_start=START, reasoning_end=END))
+
+
+# Behind a rollback, a second cut, a second end.
+
+
+async def test_an_answer_that_spells_a_tag_is_taken_as_it_was_said_or_not_at_all() -> None:
+    words = {300: START, 301: END}
+    spelled = letters(f"The tag {END} closes it, and {START} opens it.")
+
+    def script(segment: Segment) -> Sequence[int]:
+        first = len(run.segments) == 1
+        return carried(segment) + ([*spelled, 301] if first else letters(ANSWER))
+
+    engine = WordEngine(script, words, special=set(words), silent=set(words))
+    run = Run(job("q", reasoning=Reasoning(effort=0)), engine)
+    report = await run.go(stream=False)
+    assert report.text in {ANSWER, bytes(spelled).decode()}
+
+
+async def test_what_was_shown_of_the_reasoning_stays_when_less_of_it_is_tried() -> None:
+    def script(segment: Segment) -> Sequence[int]:
+        if not segment.carried:
+            return [*letters(THOUGHT), 300]
+        return carried(segment) + (letters(ANSWER) if WRAP_UP in said(segment) else [])
+
+    run = Run(job(), WordEngine(script, {300: f" a{END}"}))
+    report = await run.go()
+    assert (report.text, report.reasoning) == (ANSWER, f"{THOUGHT} a")
+
+
+async def test_a_start_tag_behind_what_was_shown_begins_nothing() -> None:
+    def script(segment: Segment) -> Sequence[int]:
+        if not segment.carried:
+            return letters("\n" * 40)
+        return [*carried(segment), 300, *letters(f"{THOUGHT}{END}{ANSWER}")]
+
+    engine = WordEngine(script, {300: START}, chunk=1)
+    run = Run(job(reasoning=Reasoning(mode="off")), engine)
+    report = await run.go()
+    assert report.text == ANSWER
+    assert report.reasoning is not None
+    assert report.reasoning.endswith(f"{START}{THOUGHT}")
+
+
+@pytest.mark.parametrize("chunk", [1, 64])
+async def test_bans_of_what_was_thought_on_do_not_stand_in_the_answer_behind_it(
+    chunk: int,
+) -> None:
+    outputs = iter([THOUGHT, f"{START}Hm", f"Hm, wait.\n{END}\x02\x03\x04 bad", ANSWER])
+
+    def script(segment: Segment, _prompt: str) -> str:
+        return said(segment) + next(outputs, "")
+
+    run = Run(job(reasoning=Reasoning(effort=40)), script, chunk=chunk)
+    report = await run.go(stream=False)
+    assert report.text.startswith(ANSWER[:16])
+    gates = run.segments[3].gates
+    assert gates is not None
+    assert [ban.token for ban in gates.bans] == [2]
