@@ -300,9 +300,10 @@ class Manuscript:
 
     def _close(self, thinking: Thinking) -> Turn | None:
         """The model has ended its reasoning."""
-        thinking.close()
+        capped = self.capped
+        thinking.close(capped.tokens[0] if capped is not None else None)
         transcript = self.draft.transcript
-        self.draft.releaser.finish()
+        self.draft.releaser.finish(len(thinking.text))
         rest = transcript.rest.lstrip("\r\n")
         if not rest or self._job.sampling.structured_output is None:
             self._start_answer(self.tokens, rest)

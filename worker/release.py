@@ -41,9 +41,9 @@ class Releaser:
         maybe_stop = self._transcript.undecided
         self._send_to(min(self._transcript.offset(self.floor), maybe_stop))
 
-    def finish(self) -> None:
-        """Send all that is left: the text was accepted."""
-        self._send_to(self._transcript.characters)
+    def finish(self, end: int | None = None) -> None:
+        """Send all that is left, up to a character: the text was accepted."""
+        self._send_to(self._transcript.characters if end is None else end)
 
     def _send_to(self, end: int) -> None:
         if self._release is not None and end > self.sent:

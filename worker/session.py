@@ -388,7 +388,7 @@ class GenerationSession:
 
     def _taken(self, answer: str | None, rules: JobGating, written: Manuscript) -> Answered | None:
         """Take an answer from the reasoning, unless there is none, or something wrong with it."""
-        if answer is None or written.thinking is None:
+        if answer is None or written.thinking is None or written.shown:
             return None
         self._accounts.waste(written.draft.cut(0))
         if not written.salvage(answer, self._job.sampling, self._seeds):

@@ -82,13 +82,15 @@ class Thinking:
         """The block begins behind these tokens."""
         self.base, self.draft, self.ended = base, draft, "open"
 
-    def close(self) -> None:
-        """The model has closed it."""
+    def close(self, capped: int | None) -> None:
+        """The model has closed it; behind its cap at token `capped`, if it has, there was nothing
+        but what closed it."""
         assert self.draft is not None  # noqa: S101  it is open
         transcript = self.draft.transcript
-        self.text = transcript.text
+        end = transcript.characters if capped is None else transcript.offset(capped)
+        self.text = transcript.text[:end]
         # A token that is half thought, half tag goes with the tag.
-        self.tokens = min(transcript.kept, transcript.whole_before(transcript.characters))
+        self.tokens = min(transcript.kept, transcript.whole_before(end))
         self.ended = "closed"
 
     def find(self, finding: Finding) -> None:
