@@ -19,7 +19,8 @@ from .finding import Finding, Flaw, Level
 from .gate import Step
 
 # Contexts to look up, in tokens. Rolling hashes, so their length is free. Modulo a power of two,
-# the cheapest: where two contexts have the same, a wrong candidate is followed for a turn.
+# the cheapest: where two contexts have the same, a wrong candidate is followed for a turn. Before a
+# finding the context, too, is compared.
 _LONG: Final = 16
 _SHORT: Final = 4
 # From here on a repetition may become a loop: shorter ones are phrases.
@@ -127,8 +128,14 @@ class LoopGate:
         return len(self._ids) - self._matched - self._period
 
     def _judge(self, step: Step) -> Finding | None:
-        covered = self._matched + self._period
-        end = len(self._ids)
+        ids, period, end = self._ids, self._period, len(self._ids)
+        first = end - self._matched
+        last = min(first + _LONG, end)
+        if ids[first:last] != ids[first - period : last - period]:
+            # Two contexts have the same hash. What came behind them was compared, token by token.
+            self._matched = max(0, self._matched - _LONG)
+            return None
+        covered = self._matched + period
         onset = end - covered
         start = self._steps[onset].offset
         chars = step.offset + len(step.text) - start

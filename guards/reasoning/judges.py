@@ -12,6 +12,7 @@ result changes; what was measured is in `profiles.toml`.
 from typing import Final
 
 from .evidence import Evidence, onset_of
+from .marks import signs_of
 from .memory import Told
 from .reader import Sentence, Verdict
 
@@ -19,7 +20,7 @@ from .reader import Sentence, Verdict
 # a new word, which may yet be the step of a proof, the more if it has numbers or formulas; and of
 # one with a new word or number.
 _TOLD_ONCE: Final = 0.25
-_NEW_TEXT: Final = 0.5
+_NEW_TEXT: Final = 1.0
 _NEW_SYMBOLS: Final = 1.0
 _NEW_ITEM: Final = 4.0
 # So many new words and numbers end all suspicion: no sentence of a loop has them.
@@ -28,9 +29,9 @@ _PROGRESS: Final = 2
 _ONSET: Final = 2.0
 # Shorter lines are no paragraphs; the other judges read them.
 _PARAGRAPH_ITEMS: Final = 8
-# Words of a sequence. With fewer, a truth table in words is made of old ones; it has all values of
-# four variables in seven.
-_ORDER: Final = 7
+# Words of a sequence. With fewer, a truth table in words is made of old ones: it has all values of
+# four variables in twelve.
+_ORDER: Final = 12
 _MOST_ORDER: Final = 4 * _ORDER
 # What a new sequence takes away: three quarters of them must be old. And what old ones with numbers
 # count: a search goes back, and tries with others what it tried before.
@@ -61,7 +62,7 @@ class SentenceJudge:
             return None
         if times:
             weight = -_TOLD_ONCE * length
-            if times > 1:
+            if times > 1 and sentence.telling:
                 weight = length * nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_ITEM * length
@@ -157,18 +158,17 @@ class ParagraphJudge:
 
 
 class NgramJudge:
-    """Trips when sequences of seven words that came twice within the last `window` tokens, less
+    """Trips when sequences of twelve words that came twice within the last `window` tokens, less
     three for each new one, sum up to `most` tokens. Where no blanks part the words, it is as many
-    pieces as seven words have. Half of the sequences are looked at, for the sake of time: which,
+    pieces as twelve words have. Half of the sequences are looked at, for the sake of time: which,
     their last letter says, so that it is the same ones in each copy."""
 
     def __init__(self, most: int, window: int) -> None:
         self._most = most
         self._window = window
-        self._last: dict[tuple[str, ...], tuple[int, int]] = {}
-        self._before: list[
-            tuple[list[tuple[str, ...]], list[tuple[int, int] | None], tuple[str, ...]]
-        ] = []
+        # By the hash of a sequence, where it came last, and last but one.
+        self._last: dict[int, tuple[int, int]] = {}
+        self._before: list[tuple[list[int], list[tuple[int, int] | None], tuple[str, ...]]] = []
         self._ending: tuple[str, ...] = ("",) * _MOST_ORDER
         self._sum = Evidence()
         self._again = Evidence()
@@ -176,10 +176,11 @@ class NgramJudge:
     def read(self, sentence: Sentence) -> Verdict | None:
         """Judge one more."""
         ending = self._ending
-        words = ending + sentence.items
+        signs = sentence.symbolic and sentence.pieces == 1
+        words = ending + (signs_of(sentence.text) if signs else sentence.items)
         order = _ORDER * sentence.pieces
         keys = [
-            words[at + 1 - order : at + 1]
+            hash(words[at + 1 - order : at + 1])
             for at in range(_MOST_ORDER, len(words))
             if ord(words[at][-1]) & 1
         ]
@@ -265,7 +266,7 @@ class OpeningJudge:
             self._before.append(None)
         if times:
             weight = -_TOLD_ONCE
-            if times > 1:
+            if times > 1 and sentence.telling:
                 weight = nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_IN_OPENING * sentence.fresh

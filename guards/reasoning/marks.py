@@ -30,6 +30,7 @@ _IS_HARD: Final = re.compile(r"[\n\r。！？｡։۔।॥؟]|[.!?…]['\"”’
 _IS_STOP: Final = re.compile(r"[.!?…]['\"”’»)\]*_]*\Z")
 _IS_SILENT: Final = re.compile(r"\A['\"”’»)\]*_]*\Z")
 _IS_CLAUSE: Final = re.compile(r"[,;:،؛、，；：—–]")
+SENTENCE_END: Final = re.compile(r"[.!?…]\s+|\s*[\n\r。！？｡։۔।॥؟]\s*")
 IS_WORDS: Final = re.compile(rf"[^\W\d_]{{2}}|[{_UNSPACED}]|[^\x00-\u02ff\W\d_]")
 _IS_LETTER: Final = re.compile(r"[^\W\d_]")
 _ASCII_ITEM: Final = re.compile(r"[a-z]+|\d+(?:[.,]\d+)*")
@@ -39,6 +40,7 @@ _ITEM: Final = re.compile(
     rf"|[^\s\d\x00-\x40\x5b-\x60\x7b-\xbf×÷{_UNSPACED}"
     r"\u2000-\u2bff\u3000-\u303f\uff00-\uff20۔।॥؟،؛]+"
 )
+_ITEM_OR_SIGN: Final = re.compile(rf"{_ITEM.pattern}|[a-z]+|[^\s\w]")
 _IS_UNSPACED: Final = re.compile(f"[{_UNSPACED}]")
 # Characters of a stretch without blanks that are taken for a word: two are one in Chinese; an
 # alphabet takes more.
@@ -47,19 +49,20 @@ _LETTERS: Final = 4
 _FIRST_IDEOGRAPH: Final = "\u3040"
 # How many tokens a character has under a tokenizer that knows the language (as one of a hundred
 # thousand tokens and more does, roughly): letters and blanks of scripts that have blanks; and
-# ideographs, syllables and letters of scripts that have none. A digit or a sign is one.
-_PER_LETTER: Final = 1 / 3.5
-_PER_DENSE: Final = 0.6
+# ideographs, syllables and letters of scripts that have none. A digit or a sign of
+# ASCII is one.
+_PER_LETTER: Final = 1 / 3
+_PER_DENSE: Final = 0.65
 _IS_DENSE: Final = re.compile(rf"[{_UNSPACED}\uac00-\ud7af]")  # and Korean
-_IS_SIGN: Final = re.compile(
-    r"[\d\x21-\x2f\x3a-\x40\x5b-\x60\x7b-\xbf×÷\u2000-\u2bff\u3000-\u303f\uff00-\uff20]"
+_NO_SIGNS: Final = bytes(
+    byte for byte in range(256) if byte > 127 or chr(byte).isalpha() or chr(byte).isspace()
 )
 _IS_SYMBOL: Final = re.compile(r"[\d=<>^|()\[\]{}→⇒+*/\\∧∨¬∈]")
 
 
-def frame_of(items: tuple[str, ...]) -> str:
+def frame_of(items: tuple[str, ...]) -> tuple[str, ...]:
     """The words of a sentence without its numbers and letters."""
-    return " ".join([item for item in items if len(item) > 1 and not item[0].isdecimal()])
+    return tuple([item for item in items if len(item) > 1 and not item[0].isdecimal()])
 
 
 def items_of(text: str) -> tuple[str, ...]:
@@ -83,9 +86,14 @@ def items_of(text: str) -> tuple[str, ...]:
 def size_of(text: str) -> float:
     """How many tokens a text would have under a tokenizer that knows its language. One that doesn't
     makes several times as many of Japanese or Hindi as of English that says the same."""
-    signs = len(_IS_SIGN.findall(text))
+    signs = len(text.encode("utf-8", "replace").translate(None, _NO_SIGNS))
     dense = 0 if text.isascii() else len(_IS_DENSE.findall(text))
     return (len(text) - signs - dense) * _PER_LETTER + signs + dense * _PER_DENSE
+
+
+def signs_of(text: str) -> tuple[str, ...]:
+    """Words, numbers and signs."""
+    return tuple(_ITEM_OR_SIGN.findall(text))
 
 
 def pieces_of_word(text: str) -> int:

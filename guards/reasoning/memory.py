@@ -1,5 +1,15 @@
 """What came before in reasoning, and when: exact memories that can be taken back."""
 
+from operator import mul
+from typing import Final
+
+# Words of a sentence that is looked at for its form: shorter ones are alike by chance, longer ones
+# are seldom said again.
+_LEAST_FORM: Final = 2
+_MOST_FORM: Final = 16
+_PLACES: Final = tuple(pow(1_000_003, place, (1 << 61) - 1) for place in range(1, _MOST_FORM + 1))
+_MARKS: Final = " .,!?:;。、，！？：；…"
+
 
 class Vocabulary:
     """Which words and numbers came within a memory of so many words, or up to half as many less: of
@@ -33,6 +43,64 @@ class Vocabulary:
         self._young -= added
         if forgotten is not None:
             self._old, self._young = forgotten, self._old
+
+
+class Forms:
+    """Which sentences are of one form, as `forms_of` has it. A search says many of one form, a loop
+    hardly any."""
+
+    def __init__(self) -> None:
+        self._members: dict[int, int] = {}
+        # What each addition counted.
+        self._before: list[list[int]] = []
+
+    def add(self, keys: list[int], *, new: bool) -> int:
+        """How many different ones with this have its most frequent form; a `new` one is counted."""
+        members = self._members
+        self._before.append(keys if new else [])
+        most = 0
+        for key in keys:
+            count = members.get(key, 0) + new
+            if new:
+                members[key] = count
+            most = max(most, count)
+        return most
+
+    def forget(self) -> None:
+        """Take the last one back."""
+        for key in self._before.pop():
+            if self._members[key] == 1:
+                del self._members[key]
+            else:
+                self._members[key] -= 1
+
+
+def forms_of(text: str, frame: tuple[str, ...], pieces: int) -> list[int]:
+    """The forms of a sentence: its words without numbers and letters; for each of them, the others;
+    and where no blanks part words, its ends. Hashes of them: where two are the same by chance, a
+    sentence tells less."""
+    forms = _without_one(frame)
+    if frame:
+        forms.append(hash((-1, frame)))
+    if pieces > 1:
+        forms += _without_one(tuple(text.split()))
+        text = text.rstrip(_MARKS)
+        if len(text) > 2 * pieces:
+            forms += [
+                hash((-2, text[:pieces], text[-pieces:])),
+                hash((-3, text[: 2 * pieces])),
+                hash((-4, text[-2 * pieces :])),
+            ]
+    return forms
+
+
+def _without_one(words: tuple[str, ...]) -> list[int]:
+    if not _LEAST_FORM <= len(words) <= _MOST_FORM:
+        return []
+    # The hash is a sum over words and places, of which one is left out each time.
+    parts = list(map(mul, map(hash, words), _PLACES))
+    total = sum(parts)
+    return [total - part for part in parts]
 
 
 class Told:

@@ -31,7 +31,7 @@ from .marks import (
     pieces_of_word,
     size_of,
 )
-from .memory import Told, Vocabulary
+from .memory import Forms, Told, Vocabulary, forms_of
 
 # In tokens. A sentence that does not end for so long is read by its clauses; and so long may be
 # what has no words.
@@ -42,8 +42,10 @@ _CLAUSE_TOKENS: Final = 6
 # How much it tells that a sentence came before. A word or a number alone may be the outcome of one
 # of many trials; what has the form of the last sentence with numbers or formulas, the step of a
 # machine: of 80 traces of automata a weight of 0.2 still cut 3, 0.1 none.
-_TELLING_ITEMS: Final = 2
+_TELLING_WORDS: Final = 3
 _WORD: Final = 0.25
+# So many different sentences of one form are steps of a search, whichever comes again.
+_FAMILY: Final = 2
 _STEP: Final = 0.1
 # Tokens between two looks.
 EVERY: Final = 8
@@ -54,7 +56,8 @@ class Sentence(Struct, frozen=True, gc=False):
     language, if those are fewer; `text` without differences of case and of blanks; `items`, its
     words and numbers in order, of which `pieces` are a word; how many are `fresh`, not having come
     within the memory; whether it has numbers or formulas; whether it ends its line; `telling`, how
-    much it tells if it came before (0 to 1); and how often it was `told`, as `Told` has it."""
+    much it tells if it came before, from 0 for the step of a search to 1; and how often it was
+    `told`, as `Told` has it."""
 
     start: int
     end: int
@@ -110,10 +113,11 @@ class Reader:
         self._judges = tuple(judges)
         self._vocabulary = Vocabulary(memory)
         self._told = Told(memory)
+        self._forms = Forms()
         self.steps: list[Step] = []
         self._closed: list[_Closed] = []
         # The form of the last sentence with numbers or formulas, by sentence.
-        self._frames: list[str] = [""]
+        self._frames: list[tuple[str, ...]] = [()]
         self._begin(0)
 
     def look(self, seen: int) -> tuple[int, Verdict] | None:
@@ -154,6 +158,7 @@ class Reader:
                 self._vocabulary.forget()
                 self._frames.pop()
                 self._told.forget()
+                self._forms.forget()
                 for judge in self._judges:
                     judge.forget()
         self._begin(closed[-1].end if closed else 0)
@@ -200,11 +205,16 @@ class Reader:
     def _clauses(self, end: int) -> Iterator[int]:
         """Where clauses end before `end`: with their marks; with blanks, where words have none."""
         start, kinds = self._start, 0
-        marks = CLAUSE | BLANK if self._kinds & RUN else CLAUSE
+        blanks = self._kinds & RUN
         for position in range(start, end):
             kind = KINDS[self.steps[position].text]
+            enough = kinds & LETTER and position - start >= _CLAUSE_TOKENS
+            if enough and blanks and kind & BLANK:
+                # A blank belongs to the word behind it.
+                yield position
+                start, kinds = position, 0
             kinds |= kind
-            if kind & marks and kinds & LETTER and position + 1 - start >= _CLAUSE_TOKENS:
+            if kind & CLAUSE and kinds & LETTER and position + 1 - start >= _CLAUSE_TOKENS:
                 yield position + 1
                 start, kinds = position + 1, 0
 
@@ -220,11 +230,16 @@ class Reader:
             items = items_of(text)
             fresh = self._vocabulary.add(items)
             last = ends_line and end == ends[-1]
-            telling = self._telling(items, symbolic)
             told = self._told.add(text, start)
+            pieces = pieces_of_word(text)
+            frame = frame_of(items)
+            alike = self._forms.add(forms_of(text, frame, pieces), new=not told[0])
+            telling = self._telling(
+                2 * len(items) // (pieces + 1), frame if symbolic else None, alike
+            )
             size = min(end - start, size_of(text))
             sentence = Sentence(
-                *(start, end, size, text, items, pieces_of_word(text)),
+                *(start, end, size, text, items, pieces),
                 *(fresh, symbolic, last, telling, told),
             )
             for place, judge in enumerate(self._judges):
@@ -236,10 +251,11 @@ class Reader:
         self._begin(start)
         return found
 
-    def _telling(self, items: tuple[str, ...], symbolic: bool) -> float:
+    def _telling(self, words: int, frame: tuple[str, ...] | None, alike: int) -> float:
         last = self._frames[-1]
-        frame = frame_of(items) if symbolic else last
-        self._frames.append(frame)
-        if len(items) < _TELLING_ITEMS:
+        self._frames.append(last if frame is None else frame)
+        if alike >= _FAMILY:
+            return 0.0
+        if words < _TELLING_WORDS:
             return _WORD
-        return _STEP if symbolic and frame == last else 1.0
+        return _STEP if frame == last else 1.0

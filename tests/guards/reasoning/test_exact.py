@@ -43,13 +43,13 @@ def test_units_of_any_length_are_found_and_the_first_copy_stays(
     unit: list[int], before: list[int]
 ) -> None:
     gate = Pipeline([reasoning_gates(profile("chat"), 10_000)])
-    text = [(token, " word") for token in before + unit * (300 // len(unit) + 4)]
+    text = [(token, " word") for token in before + unit * (400 // len(unit) + 5)]
     found = next(one for one in feed(gate, steps(text)) if one)
     assert (found.level, found.flaw) == (Level.REASONING, Flaw.REASONING_LOOP)
     assert found.tokens[0] == len(before) + len(unit)
     assert found.chars == (5 * found.tokens[0], 5 * found.tokens[1])
     delay = found.tokens[1] - len(before)
-    assert delay <= (256 if len(unit) <= 64 else max(288, 3 * len(unit)))
+    assert delay <= (256 if len(unit) <= 64 else max(384, 4 * len(unit)))
 
 
 def test_signs_alone_may_come_oftener() -> None:
@@ -68,3 +68,22 @@ def test_what_comes_again_is_suspected_through_the_pipeline(tokens: int) -> None
     unit = [(token, f" u{token}") for token in range(50)]
     feed(gates, steps([*before, *unit, *unit[:tokens]]))
     assert gates.suspected() == 30
+
+
+def test_steps_of_a_machine_may_come_round_oftener() -> None:
+    steps_of_it = [(at, f" w{at}") for at in range(10)]
+    unit = [*steps_of_it, (20, " a.\n"), *steps_of_it, (21, " b.\n")]
+    prose = [(at, f" {chr(97 + at) * 3}") for at in range(20)] + [(20, " so.\n"), (21, " on.\n")]
+    scores: list[float] = []
+    for text in (unit, prose):
+        found = feed(reasoning_gates(profile("chat"), 9_000), steps(text * 40))
+        loops = [one for one in found if one and one.flaw is Flaw.REASONING_LOOP]
+        scores.append(loops[0].score)
+    assert scores == [480, 192]
+
+
+def test_contexts_with_the_same_hash_are_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Modulo 1 all contexts are the same.
+    monkeypatch.setattr("sluicegate.guards.loops._MASK", 0)
+    gate = ReasoningLoopGate((LoopRule(max_period=40, min_copies=2, min_tokens=8, min_chars=1),), 8)
+    assert not any(feed(gate, steps([(token, " word") for token in range(400)])))

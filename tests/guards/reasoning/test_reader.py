@@ -3,8 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sluicegate.guards.reasoning.marks import frame_of, items_of
-from sluicegate.guards.reasoning.memory import Told, Vocabulary
+from sluicegate.guards.reasoning.marks import frame_of, items_of, size_of
+from sluicegate.guards.reasoning.memory import Forms, Told, Vocabulary, forms_of
 from sluicegate.guards.reasoning.reader import EVERY, Reader, Sentence
 
 from ..gate_law import steps
@@ -106,7 +106,7 @@ def test_what_is_new_is_counted_once_and_again_when_it_was_long_ago() -> None:
 def test_how_much_a_sentence_tells() -> None:
     parts = ["No", ".", " In", " q1", " go", " on", ".", " In", " q2", " go", " on", ".", " Look"]
     heard = read([*parts, " at", " it", ".", " \n"])
-    assert [sentence.telling for sentence in heard] == [0.25, 1.0, 0.1, 1.0]
+    assert [sentence.telling for sentence in heard] == [0.25, 1.0, 0.0, 1.0]
     assert [sentence.symbolic for sentence in heard] == [False, True, True, False]
 
 
@@ -168,3 +168,52 @@ def test_how_often_and_how_far_back() -> None:
         (2, 4, 7),
         (0, 0, 0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("try anna on monday.", "try ben on monday."),
+        ("letter 3 is c.", "letter 4 is d."),
+        ("把小安放在周一试试。", "把小波放在周一试试。"),
+        ("アンナを月曜日に置いてみる。", "ボブを月曜日に置いてみる。"),
+        ("บุญมีเป็นเท็จ", "อนันต์เป็นเท็จ"),
+        ("상태 q1에서 a를 읽는다.", "상태 q2에서 a를 읽는다."),
+    ],
+)
+def test_steps_of_a_search_are_of_one_form(one: str, other: str) -> None:
+    heard = read(list(f"{one}\n{other}\nTake this, for a change.\n{one}\n{one}\n"), memory=400)
+    assert [sentence.telling for sentence in heard if sentence.told[0]] == [0.0, 0.0]
+
+
+@given(
+    frames=st.lists(st.lists(st.sampled_from("abc"), max_size=4), max_size=20),
+    keep=st.integers(0, 20),
+)
+def test_forms_keep_the_law(frames: list[list[str]], keep: int) -> None:
+    forms, fresh = Forms(), Forms()
+    seen: list[tuple[list[int], bool]] = [
+        (forms_of("", tuple(frame), 1), place % 3 > 0) for place, frame in enumerate(frames)
+    ]
+    for keys, new in seen:
+        forms.add(keys, new=new)
+    for _ in seen[keep:]:
+        forms.forget()
+    for keys, new in seen[:keep]:
+        fresh.add(keys, new=new)
+    assert [forms.add(keys, new=new) for keys, new in seen] == [
+        fresh.add(keys, new=new) for keys, new in seen
+    ]
+
+
+def test_the_size_of_a_text_does_not_hang_on_its_language() -> None:
+    texts = (
+        "Then what Anna says is true, and that is a contradiction.",
+        "Тогда то, что говорит Анна, истина, и это противоречие.",
+        "那么安娜说的话是真的,这样就产生了矛盾。",
+        "するとアンナの発言は真となり、これは矛盾である。",
+        "그러면 안나의 말은 참이고 이것은 모순이다.",
+        "ดังนั้นคำพูดของแอนนาเป็นจริง ซึ่งขัดแย้งกัน",
+    )
+    sizes = [size_of(text) for text in texts]
+    assert max(sizes) < 2.5 * min(sizes)

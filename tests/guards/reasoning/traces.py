@@ -5,6 +5,8 @@ import random
 import re
 from collections.abc import Callable, Iterable
 
+from .searches import searches
+
 _TOKEN = re.compile(r"\n+| ?[A-Za-z]{1,6}|\d| ?[^\W\d_]{1,3}|\s|.")
 
 
@@ -330,3 +332,4 @@ def good() -> Iterable[tuple[str, str]]:
     }
     for name, made in plain.items():
         yield name, made()
+    yield from searches()
