@@ -4,26 +4,20 @@ The two are drafts of their own, one after the other, each with its text, gates 
 what stands before the running one is its base. A job's text is the answer alone.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from enum import Enum, auto
 from typing import Final
 
 from ..guards.finding import Finding, Flaw
-from ..guards.gate import Gate
-from ..guards.pipeline import Pipeline, block_gates
-from ..guards.reasoning.again import AgainGate
-from ..guards.reasoning.guard import reasoning_gates
 from ..guards.reasoning.tags import Tags
-from ..rollback import CheckpointStack, checkpoint_interval
 from ..schemas import GenerationJob, Sampling
 from ..schemas.lineage import Channel
 from .draft import Draft
-from .engine import Engine, EngineInfo
+from .drafts import Drafts, MakeGates
+from .engine import Engine
 from .gating import JobGating
-from .release import Release, Releaser
-from .stop_strings import StopStrings
+from .release import Release
 from .thinking import Thinking, wanted
-from .transcript import Transcript
 
 # Line breaks between an end tag and the answer, in tokens; with more, they are the answer.
 _SEAM: Final = 8
@@ -31,7 +25,6 @@ _SEAM: Final = 8
 _SPARE: Final = 2
 # Longer than this, an answer is generated again sooner than put in: the event loop waits for it.
 _SALVAGED: Final = 8_000
-MakeGates = Callable[[JobGating, EngineInfo, GenerationJob], Pipeline]
 
 
 class Turn(Enum):
@@ -59,9 +52,15 @@ class Manuscript:
         self._engine = engine
         self._rules = rules
         self._prompt = prompt
-        self._gates = gates
-        self._release = release
-        self._release_reasoning = release_reasoning
+        self._drafts = Drafts(
+            job,
+            engine,
+            rules,
+            prompt,
+            gates=gates,
+            release=release,
+            release_reasoning=release_reasoning,
+        )
         self.thinking = self._thinking()
         # Accepted tokens before the running draft's, and how many of them we put in ourselves, less
         # those that they replace.
@@ -77,7 +76,7 @@ class Manuscript:
         self.swallowed = ""
         # That the cap was passed, by what may be the end tag.
         self._capped: Finding | None = None
-        self.draft = self._answer_draft()
+        self.draft = self._answer("")
         if self.thinking is not None:
             self._begin(self.thinking)
 
@@ -367,30 +366,11 @@ class Manuscript:
             self._settled_by = len(self.draft)
 
     def _start_block(self, thinking: Thinking, base: tuple[int, ...], lead: str) -> None:
-        tags = thinking.tags
-        transcript = Transcript(
-            lambda: self._engine.detokenizer((*self._prompt, *base)),
-            StopStrings(() if tags.by_id else (tags.end,)),
-            stop_ids=tags.end_ids if tags.by_id else (),
-            lead=lead,
-        )
         self._may_open = False
         self._capped = None
         self.base = base
-        self.draft = self._draft(transcript, self._block_gates(thinking), self._release_reasoning)
+        self.draft = self._drafts.reasoning(base, lead, thinking)
         thinking.open(base, self.draft)
-
-    def _block_gates(self, thinking: Thinking) -> Pipeline:
-        info, profile = self._engine.info, self._rules.profile
-        watched = thinking.wanted.mode != "off"
-        cap = thinking.wanted.cap
-        return block_gates(
-            profile,
-            vocabulary_size=info.vocabulary_size,
-            denied=info.denied,
-            outside=not info.sentinels,
-            guard=reasoning_gates(profile, cap, thinking.noted) if watched else None,
-        )
 
     def _start_answer(self, base: tuple[int, ...], lead: str = "") -> None:
         self.base = base
@@ -399,36 +379,10 @@ class Manuscript:
         self._may_open = False
         self._settled_by = None
         self._capped = None
-        self.draft = self._answer_draft(lead)
+        self.draft = self._answer(lead)
 
-    def _answer_draft(self, lead: str = "") -> Draft:
-        sampling, base = self._job.sampling, self.base
-        transcript = Transcript(
-            lambda: self._engine.detokenizer((*self._prompt, *base)),
-            StopStrings(sampling.stop, max(0, sampling.min_tokens - len(base) + self._inserted)),
-            lead=lead,
-        )
-        gates = self._gates(self._rules, self._engine.info, self._job)
-        thinking = self.thinking
-        if thinking is not None:
-            tags = thinking.tags
-            again: Gate = AgainGate(
-                tags.start,
-                tags.end,
-                tags.start_ids,
-                tags.end_ids,
-                by_id=tags.by_id,
-                cut=self._may_open or thinking.closed_by_us,
-            )
-            gates = Pipeline([again, gates], thinking.noted)
-        return self._draft(transcript, gates, self._release)
-
-    def _draft(self, transcript: Transcript, gates: Pipeline, release: Release | None) -> Draft:
-        sampling, profile = self._job.sampling, self._rules.profile
-        interval = checkpoint_interval(sampling.max_tokens, profile.checkpoint_interval)
-        return Draft(
-            transcript,
-            gates,
-            CheckpointStack(interval, sampling),
-            Releaser(transcript, release, profile.hold_back_tokens),
+    def _answer(self, lead: str) -> Draft:
+        spent = len(self.base) - self._inserted
+        return self._drafts.answer(
+            self.base, lead, self.thinking, spent=spent, first=self._may_open
         )

@@ -10,7 +10,7 @@ thinks first, reasoning that leads nowhere is cut and closed, and the next segme
 import asyncio
 from contextlib import aclosing
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..guards.engine_gates import signal_of
 from ..guards.finding import Finding, Flaw, Level
@@ -22,13 +22,9 @@ from ..rollback import (
     GiveUp,
     Note,
     Rollback,
-    Situation,
-    Trip,
     attempt_seed,
-    decide,
     derive_seed,
     differences,
-    elsewhere,
     mutate,
     standing_bans,
 )
@@ -43,11 +39,13 @@ from ..schemas import (
 from ..schemas.errors import tame
 from . import trips
 from .accounts import MONOTONIC, Accounts, Clock
+from .decisions import Decisions
+from .drafts import MakeGates
 from .effective import effective
 from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
 from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece
 from .gating import Gating, JobGating
-from .manuscript import MakeGates, Manuscript, Turn
+from .manuscript import Manuscript, Turn
 from .records import Run, record
 from .release import Release
 from .requests import Plan, request
@@ -66,6 +64,14 @@ def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeli
         structured=job.sampling.structured_output is not None,
         outside=not info.sentinels,
     )
+
+
+class _Work(NamedTuple):
+    """What rules the attempt, what it has written, and what was decided about that."""
+
+    rules: JobGating
+    written: Manuscript
+    decisions: Decisions
 
 
 class GenerationSession:
@@ -104,8 +110,6 @@ class GenerationSession:
         self._seeds: tuple[int, ...] = ()
         # Where the running segment began, in tokens.
         self._start = 0
-        self._trips: list[Trip] = []
-        self._last: Finding | None = None
 
     async def run(self) -> Ending:
         """Generate until the text is done or can't be. What the job or the engine did wrong comes
@@ -124,7 +128,14 @@ class GenerationSession:
                 release=self._release,
                 release_reasoning=self._release_reasoning,
             )
-            return await self._attempt(rules, written)
+            decisions = Decisions(
+                rules,
+                written,
+                self._accounts,
+                self._clock,
+                greedy=self._job.sampling.temperature == 0,
+            )
+            return await self._attempt(_Work(rules, written, decisions))
         except InvalidMessage as error:
             return Refused(error)
         except EngineDead as error:
@@ -170,20 +181,21 @@ class GenerationSession:
             Run(self._worker, self._started_at, len(self._prompt)),
         )
 
-    async def _attempt(self, rules: JobGating, written: Manuscript) -> Ending:
-        sampling = self._job.sampling
+    async def _attempt(self, work: _Work) -> Ending:
+        written = work.written
+        sampling, written = self._job.sampling, work.written
         plan = Plan(sampling=sampling, seed=self._derived_seed())
         while True:
-            over = await self._segment(plan, rules, written)
+            over = await self._segment(plan, work)
             if isinstance(over, GiveUp):
-                over = self._from_less_reasoning(over, rules, written)
+                over = self._from_less_reasoning(over, work)
             if isinstance(over, Rollback) and over.changes.close:
-                over = await self._salvaged(rules, written) or over
+                over = await self._salvaged(work) or over
             if isinstance(over, Answered):
                 written.draft.releaser.finish()
                 return over
             if isinstance(over, GiveUp):
-                found = self._last
+                found = work.decisions.last
                 return GaveUp(
                     tame(over.detail),
                     over.engine_fault,
@@ -198,22 +210,21 @@ class GenerationSession:
                 else Plan(sampling=sampling, seed=plan.seed)
             )
 
-    async def _segment(
-        self, plan: Plan, rules: JobGating, written: Manuscript
-    ) -> Answered | Action | None:
+    async def _segment(self, plan: Plan, work: _Work) -> Answered | Action | None:
         """One request to the engine: an accepted text, what is to be done about a finding, or None
         where the plan's tokens are up."""
+        rules, written = work.rules, work.written
         self._start = start = written.length
         left = self._left(written)
         if left <= 0 or self._is_full(start):
-            return self._judge("length", rules, written, beyond=0)
+            return self._judge("length", work, beyond=0)
         segment = request(
             self._job,
             plan,
             rules.profile,
             self._prompt,
             written,
-            bans=standing_bans(self._trips),
+            bans=standing_bans(work.decisions.trips),
             number=self._accounts.requests,
             nonce=self._nonce,
         )
@@ -231,7 +242,7 @@ class GenerationSession:
                     if written.thinking is not None and piece.token_ids:
                         prompt_tokens = len(segment.prompt_token_ids)
                         written.thinking.resume(self._clock(), prompt_tokens, cached)
-                    over = self._take(piece, plan, rules, written)
+                    over = self._take(piece, plan, work)
                     written.draft.releaser.send()
                     if over is not None or finish is not None:
                         break
@@ -251,7 +262,7 @@ class GenerationSession:
             raise EngineError("the engine ended the request without a reason")
         if finish == "length" and written.length - start == plan.tokens < left:
             return None
-        return self._judge(finish, rules, written, beyond=int(finish == "stop"))
+        return self._judge(finish, work, beyond=int(finish == "stop"))
 
     def _derived_seed(self) -> int:
         seed = attempt_seed(self._job.id, self._job.sampling.seed, self._job.attempt)
@@ -264,10 +275,9 @@ class GenerationSession:
         """Whether the model's context has no room for a token more."""
         return start > 0 and len(self._prompt) + start >= self._engine.info.max_model_len
 
-    def _take(
-        self, piece: Piece, plan: Plan, rules: JobGating, written: Manuscript
-    ) -> Answered | Action | None:
+    def _take(self, piece: Piece, plan: Plan, work: _Work) -> Answered | Action | None:
         """Accept a piece's tokens one by one, up to the first that changes the course."""
+        rules, written, decisions = work
         ids = piece.token_ids
         self._accounts.take(len(ids))
         # What ends a text is no part of it.
@@ -280,17 +290,18 @@ class GenerationSession:
             beyond = len(ids) - index - 1
             if written.base is not base:
                 # Another text has begun: what was found in the last one is at no place of it.
-                base, self._trips = written.base, elsewhere(self._trips)
+                base = written.base
+                decisions.leave()
             if isinstance(found, Turn):
                 self._accounts.waste(written.begin_grammar() + beyond)
                 return Note(counts=False)
             if found is not None:
-                action = self._answer(found, rules, written, beyond=beyond)
+                action = self._answer(found, work, beyond=beyond)
                 if not isinstance(action, Note):
                     return action
             if not written.in_block and written.draft.transcript.stopped:
                 self._accounts.waste(beyond)
-                return self._judge("stop", rules, written, beyond=0)
+                return self._judge("stop", work, beyond=0)
         signal = signal_of(last, self._engine.info.sentinels) if last is not None else None
         if signal is None:
             return None
@@ -302,7 +313,7 @@ class GenerationSession:
             draft.transcript.characters,
             accepted=written.length,
         )
-        action = self._act(finding, rules, written, beyond=1)
+        action = decisions.act(finding, beyond=1)
         nowhere = written.constrained or written.length == self._start
         if isinstance(action, Note) and nowhere:
             # The request is over. A grammar can't go on in the middle, and going on where nothing
@@ -313,36 +324,34 @@ class GenerationSession:
             )
         return action
 
-    def _answer(
-        self, finding: Finding, rules: JobGating, written: Manuscript, *, beyond: int
-    ) -> Action:
+    def _answer(self, finding: Finding, work: _Work, *, beyond: int) -> Action:
         """What is done about what a gate found."""
+        written, decisions = work.written, work.decisions
         thinking = written.thinking
         if finding.level is not Level.REASONING or thinking is None:
-            return self._act(finding, rules, written, beyond=beyond)
+            return decisions.act(finding, beyond=beyond)
         if not thinking.cuts_in:
-            return self._let_be(finding, thinking, written)
+            return self._let_be(finding, thinking, decisions)
         if finding.flaw is Flaw.REASONING_END_AGAIN and written.swallow(finding.chars[0]):
             thinking.find(finding)
-            self._note(finding, Note(), written, wasted=0, banned=None)
-            self._trips = elsewhere(self._trips)
+            decisions.note(finding, Note())
+            decisions.leave()
             return Note()
-        return self._act(finding, rules, written, beyond=beyond)
+        return decisions.act(finding, beyond=beyond)
 
-    def _let_be(self, finding: Finding, thinking: Thinking, written: Manuscript) -> Note:
+    def _let_be(self, finding: Finding, thinking: Thinking, decisions: Decisions) -> Note:
         """Reasoning that is not cut: what is wrong with it is written down at most, and once."""
         if thinking.wanted.mode == "observe" and finding.flaw not in thinking.noted:
             thinking.find(finding)
-            self._note(finding, Note(counts=False), written, wasted=0, banned=None)
+            decisions.note(finding, Note(counts=False))
         # From here on it is not told any more, so that other flaws are.
         thinking.noted.add(finding.flaw)
         return Note(counts=False)
 
-    def _judge(
-        self, finish: FinishReason, rules: JobGating, written: Manuscript, *, beyond: int
-    ) -> Answered | Action:
+    def _judge(self, finish: FinishReason, work: _Work, *, beyond: int) -> Answered | Action:
         """The text has ended: accept it, or act on what is wrong with the whole. `beyond`: whether
         a token ended it that is no part of it."""
+        written, decisions = work.written, work.decisions
         thinking = written.thinking
         if written.awaits_grammar:
             self._accounts.waste(written.begin_grammar() + beyond)
@@ -350,22 +359,23 @@ class GenerationSession:
         if thinking is not None and written.in_block and finish != "abort":
             unclosed = written.capped or thinking.unclosed(finish)
             if thinking.cuts_in:
-                return self._act(unclosed, rules, written, beyond=beyond)
-            self._let_be(unclosed, thinking, written)
-        finding = self._flaw(finish, rules, written)
+                return decisions.act(unclosed, beyond=beyond)
+            self._let_be(unclosed, thinking, decisions)
+        finding = self._flaw(finish, work)
         if finding is None:
             return Answered(finish)
         if finding.flaw is Flaw.EMPTY_ANSWER and written.swallowed:
             # What was taken for thought was all there was to say.
-            answered = self._taken(written.swallowed, rules, written)
+            answered = self._taken(written.swallowed, work)
             if answered is not None:
                 self._accounts.waste(beyond)
                 return answered
-        action = self._act(finding, rules, written, beyond=beyond)
+        action = decisions.act(finding, beyond=beyond)
         return action if isinstance(action, Rollback | GiveUp) else Answered(finish)
 
-    def _flaw(self, finish: FinishReason, rules: JobGating, written: Manuscript) -> Finding | None:
+    def _flaw(self, finish: FinishReason, work: _Work) -> Finding | None:
         """What is wrong with the whole answer."""
+        rules, written = work.rules, work.written
         return judge_output(
             rules.profile,
             written.answer,
@@ -375,8 +385,9 @@ class GenerationSession:
             structured=written.constrained,
         )
 
-    async def _salvaged(self, rules: JobGating, written: Manuscript) -> Answered | None:
+    async def _salvaged(self, work: _Work) -> Answered | None:
         """The answer that stands complete in the reasoning that was just closed, if one does."""
+        written = work.written
         thinking = written.thinking
         if thinking is None:
             return None
@@ -384,128 +395,48 @@ class GenerationSession:
         thought, ended = thinking.whole, thinking.ended_itself
         # In a thread: it reads all of the reasoning.
         answer = await asyncio.to_thread(complete_answer, thought, asked, ended=ended)
-        return self._taken(answer, rules, written)
+        return self._taken(answer, work)
 
-    def _taken(self, answer: str | None, rules: JobGating, written: Manuscript) -> Answered | None:
+    def _taken(self, answer: str | None, work: _Work) -> Answered | None:
         """Take an answer from the reasoning, unless there is none, or something wrong with it."""
+        written = work.written
         if answer is None or written.thinking is None or written.shown:
             return None
         self._accounts.waste(written.draft.cut(0))
         if not written.salvage(answer, self._job.sampling, self._seeds):
             return None
-        if self._flaw("stop", rules, written) is not None:
+        if self._flaw("stop", work) is not None:
             written.draft.cut(0)
             return None
         written.thinking.ended = "salvaged"
         written.draft.held = False
         return Answered("stop")
 
-    def _from_less_reasoning(
-        self, given_up: GiveUp, rules: JobGating, written: Manuscript
-    ) -> Answered | Action:
+    def _from_less_reasoning(self, given_up: GiveUp, work: _Work) -> Answered | Action:
         """Where no answer came from the reasoning, and nobody has seen any of one, or the reasoning
         itself could not be mended: the next step of the ladder that shortens what the answer is
         made from."""
-        thinking, found = written.thinking, self._last
+        written, decisions = work.written, work.decisions
+        thinking, found = written.thinking, decisions.last
         if thinking is None or found is None or written.shown or given_up.engine_fault:
             return given_up
         if not thinking.is_to_blame(found):
             return given_up
         if found.flaw is Flaw.EMPTY_ANSWER and thinking.ended_itself and not written.constrained:
-            answered = self._taken(spoken_answer(thinking.whole), rules, written)
+            answered = self._taken(spoken_answer(thinking.whole), work)
             if answered is not None:
                 return answered
         ended, place = thinking.ended, found.tokens[0]
         if not written.in_block:
             self._accounts.waste(written.reopen())
-            self._trips = elsewhere(self._trips)
+            decisions.leave()
             place = len(written.draft)
         why = f"no answer came from the reasoning: {found.flaw}"
         no_answer = thinking.found(Flaw.REASONING_NO_ANSWER, why, place)
-        action = self._act(no_answer, rules, written, beyond=0)
+        action = decisions.act(no_answer, beyond=0)
         if not isinstance(action, Rollback):
             thinking.ended = ended
         return action
-
-    def _act(
-        self, finding: Finding, rules: JobGating, written: Manuscript, *, beyond: int
-    ) -> Action:
-        """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
-        engine's that come after it."""
-        draft, accounts, thinking = written.draft, self._accounts, written.thinking
-        tokens = len(draft)
-        self._last = finding
-        if finding.level is Level.REASONING and thinking is not None:
-            thinking.find(finding)
-        action = decide(
-            finding,
-            Situation(
-                tokens=tokens,
-                checkpoints=draft.checkpoints,
-                budgets=rules.budgets,
-                floor=draft.releaser.floor,
-                trips=self._trips,
-                rollbacks=accounts.rollbacks,
-                # What was thought in vain is bounded by its own cap.
-                wasted=accounts.wasted + beyond - (thinking.dropped if thinking else 0),
-                seconds=accounts.lost_s,
-                greedy=self._job.sampling.temperature == 0,
-                constrained=written.constrained,
-                findings=rules.profile.coherence_findings,
-                within=rules.profile.coherence_span,
-            ),
-            rules.table,
-        )
-        # What ended the engine's request is no part of any text.
-        sentinel = beyond if finding.gate == "logits" else 0
-        if isinstance(action, Note) and not action.counts:
-            accounts.waste(sentinel)
-            return action
-        if isinstance(action, Rollback):
-            self._go_back(finding, action, written, beyond=beyond)
-            return action
-        wasted = beyond if isinstance(action, GiveUp) else sentinel
-        accounts.waste(wasted)
-        self._note(finding, action, written, wasted=wasted, banned=None)
-        self._trips.append(Trip(finding=finding, action=action, tokens=tokens))
-        return action
-
-    def _go_back(
-        self, finding: Finding, action: Rollback, written: Manuscript, *, beyond: int
-    ) -> None:
-        draft, accounts = written.draft, self._accounts
-        tokens, text = len(draft), draft.transcript.text
-        banned = None
-        if action.changes.ban and action.keep < tokens:
-            banned = draft.transcript.tokens[action.keep]
-        wasted = draft.cut(action.keep) + beyond
-        self._note(finding, action, written, wasted=wasted, banned=banned, text=text)
-        self._trips.append(Trip(finding=finding, action=action, tokens=tokens, banned=banned))
-        if not action.changes.close:
-            accounts.roll_back(wasted)
-            return
-        accounts.cut(wasted)
-        written.close_reasoning(text, wasted, self._clock())
-        self._trips = elsewhere(self._trips)
-
-    def _note(
-        self,
-        finding: Finding,
-        action: Action,
-        written: Manuscript,
-        *,
-        wasted: int,
-        banned: int | None,
-        text: str | None = None,
-    ) -> None:
-        self._accounts.note(
-            finding,
-            action,
-            wasted=wasted,
-            banned=banned,
-            text=written.draft.transcript.text if text is None else text,
-            channel=written.channel,
-        )
 
     def _changed(self, action: Rollback, written: Manuscript, *, seed: int) -> Plan:
         """The segment after a rollback."""
