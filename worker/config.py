@@ -156,16 +156,20 @@ def worker_name(config: Config) -> str:
 def check(config: Config) -> None:
     """Raise ConfigError where settings that are fine alone don't go together."""
     lanes(config)
+    if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
+        raise ConfigError(
+            f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "
+            f"consumer_timeout_s ({config.consumer_timeout_s:g}), or the broker takes running "
+            "jobs away; raise consumer_timeout in rabbitmq.conf and here, or shorten attempts"
+        )
+
+
+def check_tags(config: Config) -> None:
+    """Raise ConfigError where the settings of the reasoning leave open what sets it apart."""
     if bool(config.reasoning_start) != bool(config.reasoning_end):
         raise ConfigError("reasoning_start and reasoning_end: set both, or neither")
     if config.reasoning_block == "open" and not (config.reasoning_start or config.reasoning_parser):
         raise ConfigError(
             "reasoning_block: open needs to know what closes the block; set reasoning_parser, or "
             "reasoning_start and reasoning_end"
-        )
-    if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
-        raise ConfigError(
-            f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "
-            f"consumer_timeout_s ({config.consumer_timeout_s:g}), or the broker takes running "
-            "jobs away; raise consumer_timeout in rabbitmq.conf and here, or shorten attempts"
         )

@@ -11,7 +11,7 @@ from ..guards.kenlm_score import load_scorer
 from ..guards.profiles import BadProfile, Profile, profile, profile_names, read_tables
 from ..rollback import BadPolicy, Budgets, Table, default_table, read_table
 from ..schemas import GenerationJob, InvalidMessage, Reason
-from .config import Config, ConfigError, file_text
+from .config import Config, ConfigError, check_tags, file_text
 
 
 class JobGating(Struct, frozen=True, kw_only=True):
@@ -77,6 +77,7 @@ def _require_usable(job: GenerationJob) -> None:
 def gating(config: Config) -> Gating:
     """From the files that the configuration names. Blocking: a language model that they name is
     loaded. Raises ConfigError."""
+    check_tags(config)
     tables = policy = None
     try:
         if config.gates_file:

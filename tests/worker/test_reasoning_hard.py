@@ -10,10 +10,10 @@ from sluicegate.guards.engine_gates import Signal, sentinel_for
 from sluicegate.rollback import read_table
 from sluicegate.schemas import Flaw, GenerationJob, Reason, Reasoning, Sampling
 from sluicegate.schemas.sampling import StructuredOutput
-from sluicegate.worker.config import Config, ConfigError, check
+from sluicegate.worker.config import Config, ConfigError
 from sluicegate.worker.endings import Answered, GaveUp, Refused
 from sluicegate.worker.engine import Segment
-from sluicegate.worker.gating import Gating
+from sluicegate.worker.gating import Gating, gating
 
 from .reasoning_model import (
     ANSWER,
@@ -510,8 +510,10 @@ async def test_a_prompt_that_is_too_long_is_refused(mode: Any, effort: int) -> N
 
 def test_a_block_that_is_always_open_needs_tags() -> None:
     with pytest.raises(ConfigError, match="reasoning_block"):
-        check(Config(model="m", reasoning_block="open"))
-    check(Config(model="m", reasoning_block="open", reasoning_start=START, reasoning_end=END))
+        gating(Config(model="m", reasoning_block="open"))
+    with pytest.raises(ConfigError, match="set both"):
+        gating(Config(model="m", reasoning_start=START))
+    gating(Config(model="m", reasoning_block="open", reasoning_start=START, reasoning_end=END))
 
 
 # Behind a rollback, a second cut, a second end.
