@@ -102,6 +102,7 @@ class Profile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     reasoning_memory: int
     reasoning_paragraph_tokens: int
     reasoning_sentence_tokens: int
+    reasoning_counter_tokens: int
     reasoning_ngram_window: int
     reasoning_ngram_tokens: int
     reasoning_opening_window: int
@@ -133,7 +134,7 @@ _POSITIVE: Final = (1, _AT_MOST)
 # How many characters of a kind.
 _COUNT: Final = (0, 1_000)
 _SHARE: Final = (0, 1)
-_REASONING: Final = (1, MAX_OUTPUT_TOKENS)
+_REASONING: Final = (0, MAX_OUTPUT_TOKENS)
 _RANGES: Final[dict[str, tuple[float, float]]] = {
     "confidence_window": (0, 1_000),
     "character_window": (1, 10_000),
@@ -162,7 +163,7 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "structured_text_gates": _SHARE,
     "hold_back_tokens": (0, 10_000),
     "max_wasted_tokens": (0, 10_000_000),
-    "reasoning_effort": (0, MAX_OUTPUT_TOKENS),
+    "reasoning_effort": _REASONING,
     "reasoning_low": _REASONING,
     "reasoning_medium": _REASONING,
     "reasoning_high": _REASONING,
@@ -174,7 +175,7 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "reasoning_stale_share": (0, 0.9),
     "reasoning_loop_period": _POSITIVE,
     "reasoning_long_loop_period": _POSITIVE,
-    "reasoning_memory": _POSITIVE,
+    "reasoning_memory": (256, _AT_MOST),
     "reasoning_ngram_window": _POSITIVE,
     "reasoning_opening_window": _POSITIVE,
 }

@@ -121,8 +121,8 @@ ADVICE: Final[dict[str, str]] = {
     Flaw.PATTERN_MISMATCH: "The rule's pattern did not fit: say the form in the prompt, or use "
     "sampling.structured_output with a regex.",
     Reason.REASONING_RUNAWAY: "No attempt got from its reasoning to an answer: look at what was "
-    "thought and where it was cut, then requeue --set reasoning.effort=low, or --set "
-    "reasoning.effort=0 for an answer without it.",
+    "thought and where it was cut, then requeue --set reasoning.effort=low (or a number below the "
+    "cap that it had), or --set reasoning.effort=0 for an answer without it.",
     Flaw.REASONING_CAP: "All that may be thought was thought, and no answer came of it: ask for "
     "less at once, or requeue --set reasoning.effort=high. See that max_tokens leaves room for the "
     "answer behind it.",

@@ -3,6 +3,7 @@ sampling, seeds."""
 
 from .actions import Action, Changes, GiveUp, Note, Rollback
 from .checkpoints import Checkpoint, CheckpointStack, checkpoint_interval
+from .first_copy import first_copy
 from .history import Budgets, Situation, Trip, elsewhere, standing_bans
 from .mutation import differences, mutate
 from .policy import decide
@@ -39,6 +40,7 @@ __all__ = [
     "derive_seed",
     "differences",
     "elsewhere",
+    "first_copy",
     "flaws_of",
     "mutate",
     "next_mutation",

@@ -1,7 +1,19 @@
 """What is done about findings in an attempt, by the policy, and what of it is written down."""
 
+from msgspec.structs import replace
+
 from ..guards.finding import Finding, Level
-from ..rollback import Action, GiveUp, Note, Rollback, Situation, Trip, decide, elsewhere
+from ..rollback import (
+    Action,
+    GiveUp,
+    Note,
+    Rollback,
+    Situation,
+    Trip,
+    decide,
+    elsewhere,
+    first_copy,
+)
 from .accounts import Accounts, Clock
 from .gating import JobGating
 from .manuscript import Manuscript
@@ -46,12 +58,22 @@ class Decisions:
             accounts.waste(sentinel)
             return action
         if isinstance(action, Rollback):
+            if action.changes.close:
+                action = self._of_a_loop_once(action)
             self._go_back(finding, action, beyond=beyond)
             return action
         wasted = beyond if isinstance(action, GiveUp) else sentinel
         accounts.waste(wasted)
         self.note(finding, action, wasted=wasted)
         self.trips.append(Trip(finding=finding, action=action, tokens=tokens))
+        return action
+
+    def give_up(self, finding: Finding, why: str, *, beyond: int) -> GiveUp:
+        """End the attempt, whatever the policy would say."""
+        self.last = finding
+        self._accounts.waste(beyond)
+        action = GiveUp(detail=f"{finding.flaw} at token {finding.tokens[0]}: {why}")
+        self.note(finding, action, wasted=beyond)
         return action
 
     def note(
@@ -72,6 +94,12 @@ class Decisions:
             text=self._written.draft.transcript.text if text is None else text,
             channel=self._written.channel,
         )
+
+    def _of_a_loop_once(self, action: Rollback) -> Rollback:
+        """A cut that keeps no copies of what is thrown away, but for one."""
+        draft = self._written.draft
+        keep = draft.checkpoints.cut(first_copy(draft.transcript.tokens, action.keep))
+        return replace(action, keep=keep)
 
     def _situation(self, beyond: int) -> Situation:
         written, accounts, profile = self._written, self._accounts, self._rules.profile

@@ -296,6 +296,8 @@ def _observe_reasoning(record: ReasoningRecord) -> None:
     metrics.TOKENS.labels(kind="reasoning_dropped").inc(record.dropped_tokens)
     if record.first_answer_token_s is not None:
         metrics.ANSWER_AFTER_CUT.observe(record.first_answer_token_s)
+    if record.ended == "not_opened" and not record.tripped:
+        return
     log.info(
         "reasoning %s after %d tokens of at most %d, %d dropped%s",
         record.ended.replace("_", " "),

@@ -61,6 +61,9 @@ class Worker(Service):
         info = await self._unless_stopped(engine.open())
         if info is not None:
             log.info("engine ready after %.1f s", time.monotonic() - began)
+            if info.tags is not None:
+                how = "by id" if info.tags.by_id else "by their text"
+                log.info("reasoning stands between %s and %s, told %s", *info.tags.ends, how)
         return info
 
     async def _close(self, engine: Engine) -> None:

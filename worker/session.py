@@ -361,6 +361,8 @@ class GenerationSession:
             if thinking.cuts_in:
                 return decisions.act(unclosed, beyond=beyond)
             self._let_be(unclosed, thinking, decisions)
+            # There is no answer, and nothing is to be cut: what was thought stays as it is.
+            return decisions.give_up(unclosed, f"the mode is {thinking.wanted.mode}", beyond=beyond)
         finding = self._flaw(finish, work)
         if finding is None:
             return Answered(finish)

@@ -16,14 +16,22 @@ _MACHINE_COPIES: Final = 1.5
 _MACHINE_TOKENS: Final = 2
 # Sentences of a machine have no more forms: it pushes and pops.
 _MACHINE_FORMS: Final = 2
+# What has words is said, and no step: so many letters in different words of two and more ("in state
+# a, go to b" has eight), and tokens.
+_WORDY_LETTERS: Final = 6
+_WORDY_TOKENS: Final = 5
+# Of a machine that is told of in words, and with numbers, so many tokens are asked: a sorting that
+# has nothing to swap. Under 256, so that a short unit is found within that.
+_WORDY_STEPS: Final = 240
 
 
 class ReasoningLoopGate(LoopGate):
     """Trips once the tail of the ids is a loop by one of its rules. What should go begins with the
-    second copy: the first may hold what was thought. With numbers, or without letters, it is only
-    one from `symbols` tokens on: a matrix of zeros has as many, a machine that stays in a state; so
-    is what has few letters for its tokens, in a language that the tokenizer does not know. More is
-    asked where sentences of a unit differ in numbers and letters alone: the steps of a machine."""
+    second copy: the first may hold what was thought. Of nearly no words, and with numbers or
+    without letters, it is only one from `symbols` tokens on: a matrix of zeros has as many, a
+    machine that stays in a state; so is what has few letters for its tokens, in a language that the
+    tokenizer does not know. More is asked where such sentences of a unit differ in numbers and
+    letters alone: the steps of a machine."""
 
     name = "reasoning_loop"
 
@@ -64,11 +72,26 @@ class ReasoningLoopGate(LoopGate):
         steps, period = self._steps, self._period
         unit = "".join([step.text for step in steps[-period:]])
         letters = any(map(str.isalpha, unit))
-        if letters and _is_machine("".join([step.text for step in steps[-2 * period :]])):
+        machine = letters and _is_machine("".join([step.text for step in steps[-2 * period :]]))
+        if period >= _WORDY_TOKENS and _is_wordy(unit):
+            if machine or any(map(str.isdecimal, unit)):
+                return _WORDY_STEPS
+            return min(_WORDY_STEPS, self._sized(threshold, unit))
+        if machine:
             return max(_MACHINE_COPIES * threshold, _MACHINE_TOKENS * self._symbols)
         if not letters or any(map(str.isdecimal, unit)):
             return self._symbols
-        return min(self._symbols, _SIZE * threshold * period / max(size_of(unit), 1.0))
+        return self._sized(threshold, unit)
+
+    def _sized(self, threshold: float, unit: str) -> float:
+        """How many tokens so many are in a language that the tokenizer may not know."""
+        return min(self._symbols, _SIZE * threshold * self._period / max(size_of(unit), 1.0))
+
+
+def _is_wordy(unit: str) -> bool:
+    """Whether it has words as a sentence has, in a script without blanks pieces of them."""
+    words = {item for item in items_of(unit.casefold()) if not item[0].isdecimal()}
+    return sum([len(word) for word in words if len(word) > 1]) >= _WORDY_LETTERS
 
 
 def _is_machine(text: str) -> bool:

@@ -12,6 +12,7 @@ from ..loops import LoopRule
 from ..pipeline import Pipeline
 from ..profiles import Profile
 from .budget import BudgetGate, StaleRule
+from .counter import CounterJudge
 from .exact import ReasoningLoopGate
 from .judges import NgramJudge, OpeningJudge, ParagraphJudge, SentenceJudge
 from .reader import EVERY, Judge, Reader
@@ -116,6 +117,9 @@ def _rules(profile: Profile) -> tuple[Rule, ...]:
     if most := profile.reasoning_opening_tokens:
         judge = OpeningJudge(most, profile.reasoning_opening_window)
         rules.append(Rule("reasoning_openings", Flaw.REASONING_OPENINGS, judge))
+    if most := profile.reasoning_counter_tokens:
+        judge = CounterJudge(most, memory)
+        rules.append(Rule("reasoning_counters", Flaw.REASONING_SENTENCES, judge))
     return tuple(rules)
 
 

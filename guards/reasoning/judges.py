@@ -62,7 +62,7 @@ class SentenceJudge:
             return None
         if times:
             weight = -_TOLD_ONCE * length
-            if times > 1 and sentence.telling:
+            if times > 1:
                 weight = length * nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_ITEM * length
@@ -266,7 +266,7 @@ class OpeningJudge:
             self._before.append(None)
         if times:
             weight = -_TOLD_ONCE
-            if times > 1 and sentence.telling:
+            if times > 1:
                 weight = nearness(self._most, sentence.sized(distance)) * sentence.telling
         elif sentence.fresh:
             weight = -_NEW_IN_OPENING * sentence.fresh

@@ -46,33 +46,48 @@ class Vocabulary:
 
 
 class Forms:
-    """Which sentences are of one form, as `forms_of` has it. A search says many of one form, a loop
-    hardly any."""
+    """Which sentences are of one form, as `forms_of` has it, within a memory of so many tokens, or
+    up to as many more: of two generations, the older one is forgotten when the younger is as old as
+    the memory. A search says many of one form, a loop hardly any."""
 
-    def __init__(self) -> None:
-        self._members: dict[int, int] = {}
-        # What each addition counted.
-        self._before: list[list[int]] = []
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._since = 0
+        self._young: dict[int, int] = {}
+        self._old: dict[int, int] = {}
+        # What each addition counted, when the young ones began, and the old ones that it forgot, if
+        # it did.
+        self._before: list[tuple[list[int], int, dict[int, int] | None]] = []
 
-    def add(self, keys: list[int], *, new: bool) -> int:
-        """How many different ones with this have its most frequent form; a `new` one is counted."""
-        members = self._members
-        self._before.append(keys if new else [])
+    def add(self, keys: list[int], position: int, *, new: bool) -> int:
+        """How many different ones with this, at a token, has its most frequent form; a `new` one is
+        counted."""
+        since, forgotten = self._since, None
+        if position - since >= self._memory:
+            forgotten = self._old
+            self._old, self._young = self._young, {}
+            self._since = position
+        self._before.append((keys if new else [], since, forgotten))
+        young, old = self._young, self._old
         most = 0
         for key in keys:
-            count = members.get(key, 0) + new
+            count = young.get(key, 0) + new
             if new:
-                members[key] = count
-            most = max(most, count)
+                young[key] = count
+            most = max(most, count + old.get(key, 0))
         return most
 
     def forget(self) -> None:
         """Take the last one back."""
-        for key in self._before.pop():
-            if self._members[key] == 1:
-                del self._members[key]
+        keys, self._since, forgotten = self._before.pop()
+        young = self._young
+        for key in keys:
+            if young[key] == 1:
+                del young[key]
             else:
-                self._members[key] -= 1
+                young[key] -= 1
+        if forgotten is not None:
+            self._old, self._young = forgotten, self._old
 
 
 def forms_of(text: str, frame: tuple[str, ...], pieces: int) -> list[int]:

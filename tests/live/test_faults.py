@@ -85,7 +85,8 @@ async def test_the_demo_shows_reasoning_cut_short(model: str) -> None:
     assert raw["text"] == ""
     assert len(raw["token_ids"]) == shown["at"] + shown["length"]
     assert gated["text"].strip()
-    assert (record["flaw"], record["ended"], record["cuts"]) == ("reasoning_loop", "cut", 1)
+    assert record["flaw"] in ("reasoning_loop", "reasoning_sentences")
+    assert (record["ended"], record["cuts"]) == ("cut", 1)
     spent = sum(segment["tokens"] for segment in gated["segments"])
     assert shown["saved"]["tokens"] == len(raw["token_ids"]) - spent > 0
     assert shown["saved"]["token_ratio"] > 1

@@ -297,14 +297,15 @@ async def test_a_stop_string_is_the_answers_business() -> None:
     assert (report.reasoning, report.text) == (THOUGHT, "Take the train at ")
 
 
-async def test_an_attempt_that_is_cancelled_in_the_block_reports_it() -> None:
+async def test_reasoning_that_is_let_be_and_never_ends_fails_for_that() -> None:
     run = Run(
         job(reasoning=Reasoning(mode="off"), sampling=Sampling(max_tokens=50)), thinks(THOUGHT)
     )
     report = await run.go()
     assert isinstance(run.ending, GaveUp)
-    assert run.ending.flaw is Flaw.EMPTY_ANSWER
+    assert run.ending.flaw is Flaw.REASONING_UNCLOSED
     assert run.thought.text == THOUGHT[:50]
+    assert report.usage.wasted_tokens == 0, "nothing is gone back over"
     assert msgspec.json.decode(msgspec.json.encode(report.record), type=AttemptRecord)
 
 

@@ -544,20 +544,6 @@ async def test_what_was_shown_of_the_reasoning_stays_when_less_of_it_is_tried() 
     assert (report.text, report.reasoning) == (ANSWER, f"{THOUGHT} a")
 
 
-async def test_a_start_tag_behind_what_was_shown_begins_nothing() -> None:
-    def script(segment: Segment) -> Sequence[int]:
-        if not segment.carried:
-            return letters("\n" * 40)
-        return [*carried(segment), 300, *letters(f"{THOUGHT}{END}{ANSWER}")]
-
-    engine = WordEngine(script, {300: START}, chunk=1)
-    run = Run(job(reasoning=Reasoning(mode="off")), engine)
-    report = await run.go()
-    assert report.text == ANSWER
-    assert report.reasoning is not None
-    assert report.reasoning.endswith(f"{START}{THOUGHT}")
-
-
 @pytest.mark.parametrize("chunk", [1, 64])
 async def test_bans_of_what_was_thought_on_do_not_stand_in_the_answer_behind_it(
     chunk: int,

@@ -19,6 +19,13 @@ UNITS = {
     "hi": "शायद 26.5। उन्हें छोटा चाहिए। तो 26.53 ही सही। या फिर 27। पर 27 बहुत गलत है। ",
 }
 
+# What is numbered, though it is the same.
+COUNTED = {
+    "en": "The answer is still wrong. Let me check the whole of it again.",
+    "de": "Das Ergebnis ist immer noch falsch. Ich prüfe alles noch einmal.",
+    "zh": "答案还是不对。我再从头检查一遍。",
+    "ru": "Ответ всё ещё неверен. Проверю всё с самого начала.",
+}
 
 PARAPHRASES = (
     (
@@ -67,6 +74,8 @@ def bad() -> Iterable[tuple[str, str, str]]:
         yield f"drift {language}", before, drift
         paragraph = THOUGHT[language].strip() + "\n\n"
         yield f"paragraphs {language}", before, paragraph * 12
+        if again := COUNTED.get(language):
+            yield f"counted {language}", before, "".join(f"{at}. {again}\n" for at in range(17, 90))
         bare = unit.replace(".", "").replace("。", "").replace("।", "").replace(",", "")
         yield f"bare {language}", before, bare * 40
     thai = "อาจจะเป็นคำตอบแรก|แต่พวกเขาต้องการสั้นๆ|งั้นลองคิดดูอีกครั้ง|หรือว่าเป็นข้อที่สอง|แต่ข้อนั้นผิดแน่นอน"

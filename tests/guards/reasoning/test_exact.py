@@ -11,6 +11,7 @@ from sluicegate.guards.reasoning.exact import ReasoningLoopGate
 from sluicegate.guards.reasoning.guard import reasoning_gates
 
 from ..gate_law import assert_law, feed, steps
+from . import traces
 
 SMALL = LoopRule(max_period=6, min_copies=3, min_tokens=6, min_chars=6)
 NAMES = ("0 ", "ab", "- ", "c7")
@@ -80,6 +81,21 @@ def test_steps_of_a_machine_may_come_round_oftener() -> None:
         loops = [one for one in found if one and one.flaw is Flaw.REASONING_LOOP]
         scores.append(loops[0].score)
     assert scores == [480, 192]
+
+
+@pytest.mark.parametrize("named", ["chat", "data"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "Is it 12? No, it is 15. Is it 15? No, it is 12. ",
+        "Wait, 17 * 23 = 391. Let me check that again. ",
+        "The answer is 7. ",
+    ],
+)
+def test_units_with_words_are_found_whatever_else_they_have(named: str, unit: str) -> None:
+    gate = reasoning_gates(profile(named), 9_000)
+    found = next(one for one in feed(gate, steps(traces.tokens(unit * 80))) if one)
+    assert found.tokens[1] <= 256
 
 
 def test_contexts_with_the_same_hash_are_no_copies(monkeypatch: pytest.MonkeyPatch) -> None:
