@@ -1,8 +1,10 @@
 """What is done about findings in an attempt, by the policy, and what of it is written down."""
 
+from typing import Final
+
 from msgspec.structs import replace
 
-from ..guards.finding import Finding, Level
+from ..guards.finding import Finding, Flaw, Level
 from ..rollback import (
     Action,
     GiveUp,
@@ -17,6 +19,16 @@ from ..rollback import (
 from .accounts import Accounts, Clock
 from .gating import JobGating
 from .manuscript import Manuscript
+
+_REPETITIONS: Final = frozenset(
+    {
+        Flaw.REASONING_LOOP,
+        Flaw.REASONING_PARAGRAPHS,
+        Flaw.REASONING_NGRAMS,
+        Flaw.REASONING_SENTENCES,
+        Flaw.REASONING_OPENINGS,
+    }
+)
 
 
 class Decisions:
@@ -58,7 +70,7 @@ class Decisions:
             accounts.waste(sentinel)
             return action
         if isinstance(action, Rollback):
-            if action.changes.close:
+            if action.changes.close and finding.flaw in _REPETITIONS:
                 action = self._of_a_loop_once(action)
             self._go_back(finding, action, beyond=beyond)
             return action
