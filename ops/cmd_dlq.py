@@ -10,6 +10,7 @@ from typing import Final
 import click
 import msgspec
 
+from ..schemas.lineage import Channel
 from ..worker.config import Config
 from . import console
 from .dlq_export import labelled, whole
@@ -176,8 +177,22 @@ def show_letter(
     help="Write there, all or nothing; otherwise to standard output.",
 )
 @click.option("--raw", is_flag=True, help="The letters whole, not the texts in them.")
+@click.option(
+    "--channel",
+    type=click.Choice(("content", "reasoning")),
+    default="content",
+    show_default=True,
+    help="The texts, or what the model thought before them.",
+)
 @click.option("--force", is_flag=True, help="Replace FILE: labels of yours in it are gone then.")
-def export(config: Config, wanted: Filter, out: Path | None, raw: bool, force: bool) -> None:
+def export(
+    config: Config,
+    wanted: Filter,
+    out: Path | None,
+    raw: bool,
+    channel: Channel,
+    force: bool,
+) -> None:
     """Write the rejected texts as JSON Lines, labelled "bad" for `sluice evaluate` and `calibrate`.
 
     A line is {"id": "<job>:<attempt>", "text", "label", "class": what was found, "profile",
@@ -187,6 +202,7 @@ def export(config: Config, wanted: Filter, out: Path | None, raw: bool, force: b
     \b
     Examples:
       sluice dlq export -o dead.jsonl && sluice evaluate dead.jsonl --show
+      sluice dlq export --channel reasoning --reason reasoning_runaway -o traces.jsonl
       sluice dlq export --raw --reason malformed_json | jq .message.detail
     """
     if out is not None and out.is_file() and out.stat().st_size and not force:
@@ -200,7 +216,7 @@ def export(config: Config, wanted: Filter, out: Path | None, raw: bool, force: b
             if not wanted.fits(letter, now) or (not raw and letter.head.key in told):
                 return
             letters += 1
-            for line in [whole(letter)] if raw else labelled(letter):
+            for line in [whole(letter)] if raw else labelled(letter, channel):
                 file.write(escaped(msgspec.json.encode(line)) + b"\n")
                 lines += 1
                 told.add(letter.head.key)  # a copy has the same texts

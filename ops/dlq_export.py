@@ -6,44 +6,57 @@ from typing import Any
 import msgspec
 
 from ..guards.profiles import profile_names
-from ..schemas import GenerationJob
+from ..schemas import AttemptRecord, GenerationJob
+from ..schemas.lineage import Channel
 from .dlq_letter import Letter, bad_spans, failed_text
 from .dlq_tables import as_data
 
 
-def labelled(letter: Letter) -> Iterator[dict[str, Any]]:
-    """One line for each attempt whose rejected text was kept: a bad text, its class being what was
-    found in it. `onset` is where the first bad place begins, if that is known."""
-    job = letter.job
+def labelled(letter: Letter, channel: Channel = "content") -> Iterator[dict[str, Any]]:
+    """One line for each attempt whose rejected text was kept, or of the channel "reasoning" what
+    was thought before it: a bad text, its class being what was found in it. `onset` is where the
+    first bad place begins, if that is known."""
     for record in letter.lineage.attempts:
-        text = failed_text(record)
+        text = failed_text(record) if channel == "content" else _thought(record)
         if not text:
             continue
-        spans = bad_spans(record)
+        flaw = record.flaw
+        if channel == "reasoning" and record.reasoning is not None:
+            flaw = record.reasoning.flaw or flaw
         about = letter.head.job_id or letter.head.id
         line: dict[str, Any] = {
             "id": f"{about}:{record.attempt}",
             "text": text,
             "label": "bad",
-            "class": record.flaw.value if record.flaw is not None else letter.head.reason,
+            "class": flaw.value if flaw is not None else letter.head.reason,
             "job_id": letter.head.job_id,
             "attempt": record.attempt,
             "reason": letter.head.reason,
             "found_by": record.found_by,
             "worker": record.worker,
         }
-        if spans:
+        if spans := bad_spans(record, channel):
             line["onset"] = spans[0][0]
-        if job is not None:
-            if job.profile in profile_names():  # an unknown one is why a letter may be here
-                line["profile"] = job.profile
-            if prompt := prompt_of(job):
-                line["prompt"] = prompt
-            if rules := msgspec.to_builtins(job.rules):
-                line["rules"] = rules
-        if len(text) < record.text_chars:
+        if letter.job is not None:
+            line |= _of_job(letter.job, channel)
+        if channel == "content" and len(text) < record.text_chars:
             line["text_chars"] = record.text_chars
         yield line
+
+
+def _thought(record: AttemptRecord) -> str:
+    return record.reasoning.text if record.reasoning is not None else ""
+
+
+def _of_job(job: GenerationJob, channel: Channel) -> dict[str, Any]:
+    line: dict[str, Any] = {}
+    if job.profile in profile_names():  # an unknown one is why a letter may be here
+        line["profile"] = job.profile
+    if prompt := prompt_of(job):
+        line["prompt"] = prompt
+    if channel == "content" and (rules := msgspec.to_builtins(job.rules)):
+        line["rules"] = rules
+    return line
 
 
 def whole(letter: Letter) -> dict[str, Any]:

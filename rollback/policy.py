@@ -63,7 +63,8 @@ def _used_up(row: Row, rollbacks: int) -> str:
     """Why no rung is left."""
     if not rollbacks:
         return "nothing could be changed" if row.rungs else "not worth going back"
-    times = "1 rollback" if rollbacks == 1 else f"{rollbacks} rollbacks"
+    what = "cut" if any(rung.changes.close for rung in row.rungs) else "rollback"
+    times = f"1 {what}" if rollbacks == 1 else f"{rollbacks} {what}s"
     return f"{times} {'there' if row.place == 'near' else 'in this attempt'} did not help"
 
 

@@ -127,8 +127,10 @@ def pass_on(job: GenerationJob, worker: str) -> Retry | None:
 def _no_attempts(job: GenerationJob) -> NoRetry | None:
     if job.attempt < job.last_attempt:
         return None
-    attempts = f"all {job.max_attempts} attempts" if job.max_attempts > 1 else "the one attempt"
-    return NoRetry(reason="exhausted", sentence=f"{attempts} that the job has are spent")
+    several = job.max_attempts > 1
+    attempts = f"all {job.max_attempts} attempts" if several else "the one attempt"
+    verb = "are" if several else "is"
+    return NoRetry(reason="exhausted", sentence=f"{attempts} that the job has {verb} spent")
 
 
 def _too_late(job: GenerationJob, now: datetime) -> NoRetry | None:

@@ -1,17 +1,20 @@
 """Reasoning: what a job asks of the guard over the model's thinking, and what became of it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct
 
 from .checks import checked, require_clean
+from .errors import InvalidMessage
 from .flaws import Flaw
 from .limits import MAX_KEPT_TEXT, MAX_OUTPUT_TOKENS, MAX_WRAP_UP_CHARS
 from .measures import Count, Seconds
+from .reasons import Reason
 from .usage import Usage
 
 ReasoningMode = Literal["off", "observe", "cut"]
 # A name stands for a number of tokens that the profile gives; 0: no reasoning at all.
+EFFORTS: Final = ("low", "medium", "high", "max")
 Effort = Literal["low", "medium", "high", "max"] | Annotated[int, Meta(ge=0, le=MAX_OUTPUT_TOKENS)]
 
 
@@ -30,6 +33,15 @@ class Reasoning(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @checked
     def __post_init__(self) -> None:
         require_clean("wrap_up", [self.wrap_up or ""])
+        effort = self.effort
+        number = type(effort) is int and 0 <= effort <= MAX_OUTPUT_TOKENS
+        if effort is not None and not number and effort not in EFFORTS:
+            raise InvalidMessage(
+                Reason.INVALID_FIELD,
+                "effort",
+                f"{effort!r} is none of {', '.join(EFFORTS)}, and no whole number from 0 to "
+                f"{MAX_OUTPUT_TOKENS}",
+            )
 
 
 class ReasoningRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -16,6 +16,7 @@ from ..schemas import (
     GenerationJob,
     InvalidMessage,
     Reasoned,
+    Reasoning,
     ReasoningRecord,
     Retrying,
     decode,
@@ -135,6 +136,12 @@ class Intake:
         task.add_done_callback(self._tasks.discard)
 
     def _begin(self, job: GenerationJob, delivery: Delivery) -> Attempt:
+        if job.reasoning != Reasoning() and self._engine.info.tags is None:
+            log.info(
+                "job %s asks for reasoning, of which this worker knows nothing: set "
+                "reasoning_parser, or reasoning_start and reasoning_end",
+                job.id,
+            )
         events = self._events.of(job)
         # What the checker may still refuse is no text to stream.
         streams = job.stream and job.checks != "block"

@@ -18,7 +18,7 @@ SPANS = code_spans(PAGE)
 
 def test_keys_and_settings_exist() -> None:
     known = {*Profile.__struct_fields__, *FIELDS, *Flaw, "reasoning_long_loop_"}
-    known |= {"reasoning_runaway", "reasoning_tokens"}
+    known |= {"reasoning_runaway", "reasoning_tokens", "reasoning_budget"}
     for span in SPANS:
         if re.fullmatch(r"reasoning_\w+", span):
             assert span in known, span

@@ -293,6 +293,30 @@ class TestExport:
         assert texts[0].onset is None
         assert (texts[0].profile, texts[0].prompt) == ("code", "Tell me of rivers.")
 
+    def test_the_reasoning_of_those_that_came_to_no_answer(self) -> None:
+        letter = rejected(profile="code")
+        assert letter.job is not None
+        thought = ReasoningRecord(
+            mode="cut",
+            effort="low",
+            cap=40,
+            tripped=True,
+            flaw=Flaw.REASONING_LOOP,
+            gate="reasoning_loop",
+            ended="cut",
+            text="Or five. Or six. Or six.",
+        )
+        first, second = letter.job.lineage.attempts
+        lineage = Lineage(attempts=(msgspec.structs.replace(first, reasoning=thought), second))
+        job = msgspec.structs.replace(letter.job, lineage=lineage)
+        seen = view(msgspec.structs.replace(letter, job=job))
+        lines = [msgspec.json.encode(line) for line in labelled(seen, "reasoning")]
+        (text,), problems = parse(lines)
+        assert problems == []
+        assert (text.id, text.label, text.kind) == ("job-1:1", "bad", "reasoning_loop")
+        assert text.text == thought.text
+        assert len(list(labelled(seen))) == 2, "the texts, as before"
+
     def test_an_unknown_profile_is_left_out_and_rules_go_along(self) -> None:
         letter = rejected()
         assert letter.job is not None
