@@ -15,12 +15,13 @@ from sluicegate.guards.gate import Step
 from sluicegate.guards.pipeline import Pipeline
 from sluicegate.rollback import Changes, Rollback, Situation
 from sluicegate.schemas import GenerationJob, Sampling, TripRecord
-from sluicegate.worker import session
+from sluicegate.worker import decisions
 from sluicegate.worker.config import Config
+from sluicegate.worker.drafts import MakeGates
 from sluicegate.worker.endings import Answered, Report
 from sluicegate.worker.engine import Engine
 from sluicegate.worker.engines import make_engine
-from sluicegate.worker.session import GenerationSession, MakeGates, own_gates
+from sluicegate.worker.session import GenerationSession, own_gates
 
 pytestmark = [pytest.mark.engine, pytest.mark.filterwarnings("ignore")]
 
@@ -74,7 +75,7 @@ def nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     def decide(finding: Finding, situation: Situation, _table: object) -> Rollback:
         return Rollback(keep=situation.checkpoints.cut(finding.tokens[0]), changes=Changes())
 
-    monkeypatch.setattr(session, "decide", decide)
+    monkeypatch.setattr(decisions, "decide", decide)
 
 
 @pytest_asyncio.fixture(scope="module")
