@@ -48,13 +48,17 @@ class Decisions:
         self._accounts = accounts
         self._clock = clock
         self._greedy = greedy
-        # Of the running draft; those before it are at no place of it.
-        self.trips: list[Trip] = []
+        self._trips: list[Trip] = []
+        # What stood before the text that they are about.
+        self._base = written.base
         self.last: Finding | None = None
 
-    def leave(self) -> None:
-        """Another text begins: what was found so far is at no place of it."""
-        self.trips = elsewhere(self.trips)
+    @property
+    def trips(self) -> list[Trip]:
+        """What was found in the running text, and, at no place of it, in those before it."""
+        if self._written.base is not self._base:
+            self._base, self._trips = self._written.base, elsewhere(self._trips)
+        return self._trips
 
     def act(self, finding: Finding, *, beyond: int) -> Action:
         """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
@@ -146,4 +150,3 @@ class Decisions:
             return
         self._accounts.cut(wasted)
         self._written.close_reasoning(text, wasted, self._clock())
-        self.leave()

@@ -63,7 +63,8 @@ class Worker(Service):
             log.info("engine ready after %.1f s", time.monotonic() - began)
             if info.tags is not None:
                 how = "by id" if info.tags.by_id else "by their text"
-                log.info("reasoning stands between %s and %s, told %s", *info.tags.ends, how)
+                tags = info.tags
+                log.info("reasoning stands between %s and %s, told %s", tags.start, tags.end, how)
         return info
 
     async def _close(self, engine: Engine) -> None:

@@ -283,15 +283,10 @@ class GenerationSession:
         # What ends a text is no part of it.
         last = ids[-1] if ids and piece.finish_reason == "stop" else None
         count = len(ids) - (last is not None)
-        base = written.base
         for index in range(count):
             logprob = piece.logprobs[index] if index < len(piece.logprobs) else None
             found = written.accept(ids[index], plan.sampling, self._seeds, logprob)
             beyond = len(ids) - index - 1
-            if written.base is not base:
-                # Another text has begun: what was found in the last one is at no place of it.
-                base = written.base
-                decisions.leave()
             if isinstance(found, Turn):
                 self._accounts.waste(written.begin_grammar() + beyond)
                 return Note(counts=False)
@@ -335,7 +330,6 @@ class GenerationSession:
         if finding.flaw is Flaw.REASONING_END_AGAIN and written.swallow(finding.chars[0]):
             thinking.find(finding)
             decisions.note(finding, Note())
-            decisions.leave()
             return Note()
         return decisions.act(finding, beyond=beyond)
 
@@ -431,7 +425,6 @@ class GenerationSession:
         ended, place = thinking.ended, found.tokens[0]
         if not written.in_block:
             self._accounts.waste(written.reopen())
-            decisions.leave()
             place = len(written.draft)
         why = f"no answer came from the reasoning: {found.flaw}"
         no_answer = thinking.found(Flaw.REASONING_NO_ANSWER, why, place)

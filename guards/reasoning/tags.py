@@ -25,11 +25,6 @@ class Tags(Struct, frozen=True, kw_only=True):
     end_ids: tuple[int, ...]
     by_id: bool = False
 
-    @property
-    def ends(self) -> tuple[str, str]:
-        """Both, as text."""
-        return self.start, self.end
-
     def may_open(self, text: str, token_ids: Sequence[int]) -> bool:
         """Whether an output that began like this may still turn out to open a block. Blanks may
         stand before it. O(len(text) + len(token_ids)): for the first few tokens of an output."""
