@@ -13,10 +13,9 @@ from ..guards.reasoning.tags import Tags
 from ..schemas import GenerationJob, Sampling
 from ..schemas.lineage import Channel
 from .draft import Draft
-from .drafts import Drafts, MakeGates
+from .drafts import Drafts
 from .engine import Engine
 from .gating import JobGating
-from .release import Release
 from .thinking import Thinking, wanted
 
 # Line breaks between an end tag and the answer, in tokens; with more, they are the answer.
@@ -43,24 +42,13 @@ class Manuscript:
         engine: Engine,
         rules: JobGating,
         prompt: tuple[int, ...],
-        *,
-        gates: MakeGates,
-        release: Release | None,
-        release_reasoning: Release | None,
+        drafts: Drafts,
     ) -> None:
         self._job = job
         self._engine = engine
         self._rules = rules
         self._prompt = prompt
-        self._drafts = Drafts(
-            job,
-            engine,
-            rules,
-            prompt,
-            gates=gates,
-            release=release,
-            release_reasoning=release_reasoning,
-        )
+        self._drafts = drafts
         self.thinking = self._thinking()
         # Accepted tokens before the running draft's, and how many of them we put in ourselves, less
         # those that they replace.

@@ -40,7 +40,7 @@ from ..schemas.errors import tame
 from . import trips
 from .accounts import MONOTONIC, Accounts, Clock
 from .decisions import Decisions
-from .drafts import MakeGates
+from .drafts import Drafts, MakeGates
 from .effective import effective
 from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
 from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece
@@ -119,7 +119,7 @@ class GenerationSession:
             self._info = self._engine.info
             self._prompt = await self._engine.prompt_token_ids(self._job)
             self._accounts.begin()
-            written = self._manuscript = Manuscript(
+            drafts = Drafts(
                 self._job,
                 self._engine,
                 rules,
@@ -128,6 +128,8 @@ class GenerationSession:
                 release=self._release,
                 release_reasoning=self._release_reasoning,
             )
+            written = Manuscript(self._job, self._engine, rules, self._prompt, drafts)
+            self._manuscript = written
             decisions = Decisions(
                 rules,
                 written,
