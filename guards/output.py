@@ -7,13 +7,14 @@ third time on, and only where it is long enough to be one.
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import regex
 
 from ..schemas import FinishReason
 from .coherence import PER, varies
+from .exempt import SpanReader, Spans
 from .finding import Finding, Flaw, Level
 from .ngrams import built_in, stand_ins
 from .profiles import Profile
@@ -50,15 +51,19 @@ def judge_output(
     pending: int,
     finish_reason: FinishReason,
     structured: bool,
+    exempt: Spans = (),
 ) -> Finding | None:
     """What is wrong with a text that has ended, the gravest first; None: nothing that shows.
 
     `tokens` accepted, `pending`: how many of them at the end brought no text, the one that ended it
     not counted. `structured`: held to a grammar, so that length and repetition are the grammar's
-    business unless the profile says otherwise. A text that was cut off (`length`) may end in half a
-    character, one that ended by itself may not.
+    business unless the profile says otherwise. `exempt`: spans that are no prose; words and
+    repetition are judged by what stands outside of them, held to a grammar or not. A text that was
+    cut off (`length`) may end in half a character, one that ended by itself may not.
     """
-    flaws = _flaws(profile, text, pending, finish_reason, structured)
+    prose = SpanReader(exempt).outside(text) if exempt else [text]
+    held = structured and not exempt and not profile.structured_text_gates
+    flaws = _flaws(profile, text, pending, finish_reason, () if held else prose)
     for flaw, score, threshold, detail in flaws:
         return Finding(
             gate="output",
@@ -89,7 +94,11 @@ def _onset(profile: Profile, flaw: Flaw, text: str, tokens: int, pending: int) -
 
 
 def _flaws(
-    profile: Profile, text: str, pending: int, finish_reason: FinishReason, structured: bool
+    profile: Profile,
+    text: str,
+    pending: int,
+    finish_reason: FinishReason,
+    prose: Sequence[str],
 ) -> Iterator[tuple[Flaw, float, float, str]]:
     if finish_reason == "repetition":
         yield Flaw.ENGINE_REPETITION, 1, 1, "the engine stopped on a repetition"
@@ -101,15 +110,15 @@ def _flaws(
     if finish_reason == "stop" and text and 0 < pending <= _UNFINISHED:
         detail = f"the last {pending} tokens are part of a character"
         yield Flaw.UNFINISHED_CHARACTER, pending, 1, detail
-    if structured and not profile.structured_text_gates:
+    if not prose:
         return
     if len(said) < profile.min_length:
         yield Flaw.TOO_SHORT, len(said), profile.min_length, f"{len(said)} characters"
-    limit, score = _gibberish(profile, text)
+    limit, score = _gibberish(profile, prose[-1])
     if limit and score >= limit:
         yield Flaw.GIBBERISH, score, limit, "the end is token salad"
     limit = profile.max_repetition_ratio
-    if limit and (ratio := repetition_ratio(text)) > limit:
+    if limit and (ratio := repetition_ratio("\n".join(prose))) > limit:
         yield Flaw.REPETITIVE, ratio, limit, "sentences said three times and more"
 
 

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from .characters import CharacterGate, CharacterRules
 from .coherence import CoherenceGate, CoherenceRules
+from .exempt import ExemptGate, Spans
 from .finding import Finding, Flaw, Level
 from .gate import Gate, Step
 from .kenlm_score import load_scorer
@@ -84,13 +85,17 @@ def streaming_gates(
     denied: Container[int] = frozenset(),
     structured: bool = False,
     outside: bool = False,
+    exempt: Spans = (),
 ) -> Pipeline:
     """The gates on tokens and text that a profile asks for, fresh. Of `structured` output, which a
-    grammar constrains, only the ids are judged, unless the profile says otherwise. `outside` adds
+    grammar constrains, only the ids are judged, unless the profile says otherwise, or `exempt` says
+    which spans of the text are not prose: the rest is, and is judged. `outside` adds
     what can be seen of the logits where no plug-in runs in the engine. Raises BadProfile where the
     profile names a language model that can't be had."""
     gates = _token_gates(profile, vocabulary_size, denied, outside=outside)
-    if not structured or profile.structured_text_gates:
+    if exempt:
+        gates.append(ExemptGate(exempt, lambda: Pipeline(_text_gates(profile))))
+    elif not structured or profile.structured_text_gates:
         gates += _text_gates(profile)
     return Pipeline(gates)
 

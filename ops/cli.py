@@ -1,14 +1,12 @@
 """`sluice`: one command with the rest beneath it, each loaded only when it is called.
 
-Nothing but click is imported here, so that `sluice --help` answers at once and in a backend's
+Nothing but click is needed for that, so that `sluice --help` answers at once and in a backend's
 environment, where neither torch nor vLLM is.
 """
 
-import importlib
 import logging
 import os
 import sys
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +14,8 @@ INTERRUPTED: Final = 130  # what a shell says of a program ended by Ctrl-C
 
 try:
     import click
+
+    from .lazy_group import LazyGroup
 except KeyboardInterrupt:  # most of the time until `main` goes by here
     raise SystemExit(INTERRUPTED) from None
 
@@ -23,6 +23,7 @@ except KeyboardInterrupt:  # most of the time until `main` goes by here
 COMMANDS: Final[dict[str, str]] = {
     "worker": "Take jobs, generate text, publish results.",
     "checker": "Judge whole texts on the CPU; have the rejected ones generated anew.",
+    "agent": "Run agent jobs: models with tools, watched and bounded.",
     "submit": "Publish jobs, and wait for their results.",
     "watch": "Follow one job as it happens.",
     "dlq": "See why jobs died; send them back, or clear them away.",
@@ -44,6 +45,7 @@ Examples:
   sluice worker --model Qwen/Qwen3-0.6B            serve it
   sluice submit --prompt "Why is the sky blue?" --wait
   sluice submit --file jobs.jsonl --out results.jsonl
+  sluice agent submit --task "Compare Paris and Lima" --tool lookup --wait
   sluice results                                   what came back for jobs that nobody awaited
   sluice config show                               what is in force, and from where
 
@@ -63,35 +65,8 @@ it afresh; 130 interrupted.
 """
 
 
-class LazyGroup(click.Group):
-    """A group that knows its commands' names and help, and imports one only to run it."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        del ctx
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        del ctx
-        if cmd_name not in COMMANDS:
-            return None
-        module = importlib.import_module(f".cmd_{cmd_name}", __package__)
-        command: click.Command = module.command
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
-            near = get_close_matches(name, COMMANDS, n=1)
-            hint = f" Did you mean '{near[0]}'?" if near else f" There are: {', '.join(COMMANDS)}."
-            ctx.fail(f"No such command '{name}'.{hint}")
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        del ctx
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+class Program(LazyGroup):
+    """`sluice` itself."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """The program as a whole."""
@@ -132,7 +107,9 @@ def _open_what_is_closed() -> None:
 
 
 @click.group(
-    cls=LazyGroup,
+    cls=Program,
+    there=COMMANDS,
+    prefix="cmd_",
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
@@ -154,7 +131,7 @@ def main(config_file: Path | None, debug: bool) -> None:
     """Generate text with LLMs, job by job, and lose none.
 
     Backends publish jobs to RabbitMQ, workers run them on vLLM, and each job comes back with an
-    outcome: completed, rejected, expired, cancelled or failed.
+    outcome: completed, partial, rejected, expired, cancelled or failed.
     """
     del config_file  # read from the context, by `option_flags`
     if not debug:

@@ -1,4 +1,5 @@
-"""`sluice demo`: the whole way of a job, once, on this machine; or a fault and how it is mended."""
+"""`sluice demo`: the whole way of a job, once, on this machine; or a fault and how it is mended; or
+a runaway agent and how it is stopped."""
 
 import asyncio
 import shutil
@@ -63,12 +64,19 @@ _WIDEST = 160
     help="With --inject: after how many tokens of the answer, or its reasoning, it strikes.",
 )
 @click.option(
+    "--agent",
+    is_flag=True,
+    help="Run an agent job that goes round in circles instead, and show how it is stopped.",
+)
+@click.option(
     "--json",
     "as_json",
     is_flag=True,
-    help="Print the results as JSON lines; with --inject, one JSON object.",
+    help="Print the results as JSON lines; with --inject or --agent, one JSON object.",
 )
-def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool) -> None:
+def command(
+    config: Config, fault: str | None, seed: int, at: int, agent: bool, as_json: bool
+) -> None:
     """Publish a handful of jobs, run them on a real engine, and print what came back.
 
     Starts a private RabbitMQ node (unless --amqp-url or SLUICE_AMQP_URL names a broker), a worker
@@ -86,6 +94,12 @@ def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool
     the loop and has the model answer from what it thought before. Shown as well: the tokens and
     seconds that this saves. Exit status 0 wants an answer, too. A model without tags of its own
     reasons between <think> and </think>, unless --reasoning-start and --reasoning-end say others.
+
+    With --agent a job with tools finds out what it can, and then makes the same call for ever: the
+    watchdog sees it, the breaker warns it, takes tools away, and ends it with its work kept. Then
+    the same job runs without a watchdog until its rounds are used up. Its trace is drawn, and what
+    both cost. The model is played by a script, so no model is loaded; everything else is real. Exit
+    status 0: the one was ended by the breaker, the other by its budget.
 
     \b
     Faults:
@@ -108,15 +122,18 @@ def command(config: Config, fault: str | None, seed: int, at: int, as_json: bool
       sluice demo --inject loop --seed 3 --at 40
       sluice demo --inject reasoning-loop
       sluice demo --inject language --json | jq '.gated.trips[].flaw'
+      sluice demo --agent
     """
     if fault is None and any(map(_is_given, ("seed", "at"))):
         raise click.UsageError("--seed and --at go with --inject")
-    ready = with_model(config)
-    ok = (
-        _run_jobs(ready, as_json)
-        if fault is None
-        else _run_fault(ready, fault, seed=seed, at=at, as_json=as_json)
-    )
+    if agent and fault is not None:
+        raise click.UsageError("--agent and --inject are two demos: choose one")
+    if agent:
+        ok = _run_agent(config, as_json)
+    elif fault is None:
+        ok = _run_jobs(with_model(config), as_json)
+    else:
+        ok = _run_fault(with_model(config), fault, seed=seed, at=at, as_json=as_json)
     if not ok:
         click.get_current_context().exit(console.FAILED)
 
@@ -148,10 +165,11 @@ def _run_jobs(config: Config, as_json: bool) -> bool:
     def bury(there: Config, job_id: str) -> None:
         told.extend(_letter(there, job_id, as_json=as_json))
 
-    given = current_settings().sources["amqp_url"].kind != "default"
     jobs = demo_jobs()
     wanted = asyncio.run(
-        run_demo(config, jobs, broker_is_given=given, say=_sayer(), show=show, bury=bury)
+        run_demo(
+            config, jobs, broker_is_given=_broker_is_given(), say=_sayer(), show=show, bury=bury
+        )
     )
     for line in told:
         click.echo(line)
@@ -164,6 +182,26 @@ def _letter(config: Config, job_id: str, *, as_json: bool) -> list[str]:
 
     title = [] if as_json else ["", f"$ sluice dlq show {job_id}"]
     return [*title, *show_letter(config, job_id, as_json=as_json)]
+
+
+def _run_agent(config: Config, as_json: bool) -> bool:
+    # As above.
+    from .demo_agent import run_demo  # noqa: PLC0415
+    from .demo_agent_view import as_data, lines  # noqa: PLC0415
+
+    demo = asyncio.run(run_demo(config, broker_is_given=_broker_is_given(), say=_sayer()))
+    if as_json:
+        console.print_json(as_data(demo))
+    else:
+        width = min(_WIDEST, shutil.get_terminal_size().columns)
+        click.echo()
+        for line in lines(demo, width=width, colour=sys.stdout.isatty()):
+            click.echo(line)
+    return demo.ok
+
+
+def _broker_is_given() -> bool:
+    return current_settings().sources["amqp_url"].kind != "default"
 
 
 def _run_fault(config: Config, fault: str, *, seed: int, at: int, as_json: bool) -> bool:

@@ -197,7 +197,8 @@ def export(
 
     A line is {"id": "<job>:<attempt>", "text", "label", "class": what was found, "profile",
     "prompt", "onset", ...}. What you find to be good after all, label "good". With --raw a line is
-    a letter, with everything in it.
+    a letter, with everything in it. What an agent job said was let through by the gates: it is in
+    its raw letter alone.
 
     \b
     Examples:
@@ -207,22 +208,24 @@ def export(
     """
     if out is not None and out.is_file() and out.stat().st_size and not force:
         raise click.UsageError(f"{out} is there already: --force replaces it")
-    now, letters, lines = utc_now(), 0, 0
+    now, letters, lines, agents = utc_now(), 0, 0, 0
     told: set[str] = set()
     with opened(out) as file:
 
         def visit(letter: Letter) -> None:
-            nonlocal letters, lines
+            nonlocal letters, lines, agents
             if not wanted.fits(letter, now) or (not raw and letter.head.key in told):
                 return
             letters += 1
+            agents += letter.agent_job is not None
             for line in [whole(letter)] if raw else labelled(letter, channel):
                 file.write(escaped(msgspec.json.encode(line)) + b"\n")
                 lines += 1
                 told.add(letter.head.key)  # a copy has the same texts
 
         asyncio.run(each_letter(config, visit))
-    click.echo(f"{lines} lines, of {letters} dead letters", err=True)
+    of_agents = f", {agents} of them agent jobs, which --raw has" if agents and not raw else ""
+    click.echo(f"{lines} lines, of {letters} dead letters{of_agents}", err=True)
 
 
 @command.command(name="replay", cls=ByTopic)

@@ -7,6 +7,7 @@ import click
 from ..producer import Producer
 from ..schemas.codec import encode
 from ..worker.config import Config
+from . import agent_text
 from .reasoning_text import of_result
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
@@ -62,9 +63,13 @@ async def _take(config: Config, reply: str, idle_s: float, *, as_json: bool) -> 
                 click.echo(encode(result))
                 continue
             reasoned = of_result(result)
+            record = result.agent
             click.echo(
-                f"{result.job_id}: {why_not(result.outcome) or 'completed'}"
+                f"{result.job_id}: {printable(why_not(result.outcome) or 'completed')}"
                 f"{f' (reasoning: {reasoned})' if reasoned else ''}"
+                f"{f' (agent: {agent_text.in_a_line(record)})' if record is not None else ''}"
             )
+            for line in agent_text.not_done(record) if record is not None else ():
+                click.echo(line)
             if result.text:
                 click.echo(printable(result.text) + "\n")

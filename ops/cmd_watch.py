@@ -7,6 +7,7 @@ import msgspec
 
 from ..producer import (
     Accepted,
+    ApprovalWanted,
     Completed,
     Delta,
     Finished,
@@ -17,13 +18,14 @@ from ..producer import (
     Reason,
     Reasoned,
     Retrying,
+    RoundEnded,
     watch,
 )
 from ..schemas.codec import encode
 from ..schemas.jobs import JobId
 from ..schemas.lineage import Channel
 from ..worker.config import Config
-from . import console
+from . import agent_text, console
 from .reasoning_text import in_a_line
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
@@ -152,8 +154,12 @@ def _said(event: JobEvent) -> str:
             worst = verdict.worst()
             why = f": {worst.check}, {printable(worst.detail)}" if worst is not None else ""
             said = f"{verdict.outcome} by the checks of {verdict.checker}{why}"
+        case RoundEnded() as ended:
+            said = agent_text.round_ended(ended)
+        case ApprovalWanted() as wanted:
+            said = agent_text.approval_wanted(wanted)
         case Finished():
-            said = f"finished: {why_not(event.event.outcome) or 'completed'}"
+            said = f"finished: {printable(why_not(event.event.outcome) or 'completed')}"
         case Delta():
             said = event.event.text
     return said

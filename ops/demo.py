@@ -144,7 +144,10 @@ async def run_demo(
     say("starting a private RabbitMQ node" if url is None else "using the broker that is set")
     namespace = f"sluice.demo.{secrets.token_hex(4)}"
     with tempfile.TemporaryDirectory(prefix="sluice-demo-") as folder:
-        async with broker_or_private(url) as broker_url, _namespace(broker_url, namespace):
+        async with (
+            broker_or_private(url) as broker_url,
+            namespace_of_its_own(broker_url, namespace),
+        ):
             say("starting a worker and a checker, which load a model each (half a minute or so)")
             settings: dict[str, object] = {"amqp_url": broker_url, "namespace": namespace}
             worker = ServiceProcess(
@@ -223,7 +226,7 @@ class _Progress:
 
 
 @asynccontextmanager
-async def _namespace(url: str, namespace: str) -> AsyncGenerator[None]:
+async def namespace_of_its_own(url: str, namespace: str) -> AsyncGenerator[None]:
     """Exchanges and queues for this demo alone, gone afterwards."""
     connection = await connect(url, timeout_s=20, name="sluice demo")
     whole = topology(namespace)

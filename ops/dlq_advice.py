@@ -58,12 +58,31 @@ ADVICE: Final[dict[str, str]] = {
     "the threshold, then requeue.",
     Reason.CHECK_FAILED: "A check broke on the text, so nobody knows whether it is good. The trace "
     "is above: mend the check or the rule, then requeue.",
+    Reason.BREAKER_TRIPPED: "The agent went round in circles, and neither a reminder nor fewer "
+    "tools helped: the rounds above say where. Mend the task or the tool that it asked again and "
+    "again, then requeue; if the rounds are good work, the watchdog is too strict: another --set "
+    "task_type=..., or --set watchdog.<threshold>=...",
+    Reason.BUDGET_SPENT: "Its budget ran out before it was done; what it had done by then is "
+    "in its partial answer. If the rounds got on: requeue --set budget.tokens=... (or rounds, "
+    "tool_calls, wall_s). It begins anew: what its tools did may be done again.",
+    Reason.TOOLS_SPENT: "No tool was left that it might call: their quotas are spent, or the "
+    "breaker left it only tools that it had called already. Raise the tool's quota, give it others "
+    "(--set tools=...), or ask for less.",
+    Reason.GENERATION_FAILED: "The model gave no answer that could be used, again and again: none "
+    "came, or no call could be read from it. Look at what it said above; requeue --set "
+    "format=grammar, or --set sampling.temperature=0.3. If none came, see to the workers first.",
+    Reason.CONTEXT_FULL: "Task, tools and what must be told do not fit the model's context, or the "
+    "state does not fit a message: a shorter task or system prompt, fewer tools (--set tools=...), "
+    "tools that answer in fewer words, or a model with a larger max_model_len.",
+    Reason.TOOL_UNAVAILABLE: "It asks for a tool that no agent service here has: install it there, "
+    "or say where it is served, then requeue; or --set tools=... without it.",
     Reason.RESULT_UNROUTABLE: "The text is there, but the queue of its reply key was not. Create "
     "it (`sluice results --reply KEY` does), then requeue: the result itself is published again, "
     "nothing is generated anew.",
     "delivery_limit": "Each worker that took it died or lost the broker before it could say how "
     "it ended. Look whether the workers were killed for memory. Requeue one such job alone first, "
-    "perhaps with fewer tokens: it may be what kills them.",
+    "perhaps with fewer tokens: it may be what kills them. An agent job that was under way goes on "
+    "where it was.",
     "expired": "It waited in a queue with a time limit until that was over. See who set the limit: "
     "a policy, or the publisher's `expiration`. Requeue it if the answer is still wanted.",
     "maxlen": "A queue was full and dropped it. More workers, or a longer queue; then requeue.",

@@ -97,11 +97,19 @@ def _found(letter: Letter) -> tuple[set[str], set[str]]:
                 gates.add(check.check)
                 if check.flaw is not None:
                     flaws.add(check.flaw.value)
-    return gates, flaws
+    rounds = letter.scene.execution.rounds if letter.scene is not None else ()
+    metrics = {
+        finding.metric
+        for each in rounds
+        if each.assessment is not None
+        for finding in each.assessment.findings
+    }
+    return gates | ({"watchdog"} if metrics else set()), flaws | metrics
 
 
 def _workers(letter: Letter) -> set[str]:
-    return {letter.head.worker, *(each.worker for each in letter.lineage.attempts)} - {""}
+    scene = {letter.scene.by} if letter.scene is not None else set[str]()
+    return {letter.head.worker, *(each.worker for each in letter.lineage.attempts), *scene} - {""}
 
 
 def _says(metadata: dict[str, Any], key: str, wanted: str) -> bool:

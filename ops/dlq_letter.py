@@ -7,6 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from ..schemas import (
+    AgentContext,
+    AgentJob,
     AttemptRecord,
     Candidate,
     DeadLetter,
@@ -14,6 +16,7 @@ from ..schemas import (
     GenerationResult,
     InvalidMessage,
     Lineage,
+    Reason,
     content_id,
     decode,
     peek,
@@ -23,14 +26,18 @@ from ..schemas.errors import tame
 from ..schemas.limits import MAX_ID_CHARS
 from ..schemas.lineage import Channel
 from .dlq_advice import INVALID_HERE, OLDER_HERE, UNDECODABLE, UNKNOWN, advice, broker_sentence
+from .dlq_culprit import culprit, worker_of
 from .dlq_deaths import Death, aware, deaths_of
 from .dlq_loose import Loose, loose
 
-Kind = Literal["letter", "job", "candidate", "raw"]
-_KEPT_HERE: Final[tuple[type[DeadLetter | GenerationJob | Candidate], ...]] = (
+Kind = Literal["letter", "job", "candidate", "agent_job", "agent_context", "raw"]
+Kept = DeadLetter | GenerationJob | Candidate | AgentJob | AgentContext
+_KEPT_HERE: Final[tuple[type[Kept], ...]] = (
     DeadLetter,
     GenerationJob,
     Candidate,
+    AgentJob,
+    AgentContext,
 )
 _BY_TAG: Final = {tag_of(kind): kind for kind in _KEPT_HERE}
 
@@ -51,7 +58,7 @@ class Head(Struct, frozen=True, kw_only=True):
     alone: a service that is killed before it acknowledges writes its letter again, with the same id
     and another time in it. `gate` is the gate or check that found `flaw`; `at` is None where nobody
     wrote the time down; `attempts` counts those on record; `position` counts from the oldest end of
-    the queue."""
+    the queue. `rounds` of an agent job; None: it is none."""
 
     id: str
     key: str
@@ -68,6 +75,7 @@ class Head(Struct, frozen=True, kw_only=True):
     attempts: int
     bytes: int
     position: int
+    rounds: int | None = None
 
     @property
     def age_key(self) -> tuple[float, int]:
@@ -83,7 +91,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     body: bytes
     properties: Properties
     deaths: tuple[Death, ...] = ()
-    message: DeadLetter | GenerationJob | Candidate | None = None
+    message: Kept | None = None
     trouble: str = ""
 
     @property
@@ -94,14 +102,37 @@ class Letter(Struct, frozen=True, kw_only=True):
                 return job
             case Candidate(job=job) | DeadLetter(job=job):
                 return job
-            case None:
+            case _:
                 return None
+
+    @property
+    def scene(self) -> AgentContext | None:
+        """An agent job as it was left, where it is here."""
+        match self.message:
+            case AgentContext() as context:
+                return context
+            case DeadLetter(agent=context):
+                return context
+            case _:
+                return None
+
+    @property
+    def agent_job(self) -> AgentJob | None:
+        """The agent job that died, and not its result alone."""
+        match self.message:
+            case AgentJob() as job:
+                return job
+            case DeadLetter(reason=Reason.RESULT_UNROUTABLE):
+                return None
+            case _:
+                return self.scene.job if self.scene is not None else None
 
     @property
     def rank(self) -> tuple[bool, float, int]:
         """Of copies, or letters of one attempt, the largest is the one to show and to send: the
         newest of those that have something to send."""
-        return (self.job is not None or self.result is not None, *self.head.age_key)
+        there = (self.job, self.result, self.agent_job)
+        return (any(each is not None for each in there), *self.head.age_key)
 
     @property
     def advice(self) -> str:
@@ -128,7 +159,7 @@ class Letter(Struct, frozen=True, kw_only=True):
     @property
     def metadata(self) -> dict[str, Any]:
         """The backend's own words about the job."""
-        for each in (self.job, self.result):
+        for each in (self.job, self.result, self.agent_job):
             if each is not None and each.metadata:
                 return each.metadata
         return {}
@@ -147,8 +178,8 @@ def read_letter(body: bytes, properties: Properties, position: int = 0) -> Lette
         trouble=trouble,
     )
     # The head is made of what the view tells, too.
-    lineage, job = draft.lineage, draft.job
-    gate, flaw = _culprit(message, lineage)
+    lineage, job, scene = draft.lineage, draft.job or draft.agent_job, draft.scene
+    gate, flaw = culprit(message, lineage, scene)
     return msgspec.structs.replace(
         draft,
         head=msgspec.structs.replace(
@@ -157,8 +188,9 @@ def read_letter(body: bytes, properties: Properties, position: int = 0) -> Lette
             flaw=flaw,
             profile=job.profile if job is not None else None,
             lane=job.lane if job is not None else None,
-            worker=_worker(message, lineage),
+            worker=worker_of(message, lineage),
             attempts=len(lineage.attempts),
+            rounds=scene.orchestration.spent.rounds if scene is not None else draft.head.rounds,
         ),
     )
 
@@ -201,7 +233,7 @@ def bad_spans(record: AttemptRecord, channel: Channel = "content") -> list[tuple
 
 def _decoded(
     body: bytes,
-) -> tuple[DeadLetter | GenerationJob | Candidate | None, str]:
+) -> tuple[Kept | None, str]:
     # Of anything else the decoder of jobs says best what is wrong with it.
     kind = _BY_TAG.get(loose(body).type, GenerationJob)
     try:
@@ -220,7 +252,7 @@ def _head(
     body: bytes,
     properties: Properties,
     deaths: tuple[Death, ...],
-    message: DeadLetter | GenerationJob | Candidate | None,
+    message: Kept | None,
     trouble: str,
     position: int,
 ) -> Head:
@@ -236,6 +268,10 @@ def _head(
             kind, job_id, sentence = "candidate", message.job.id, broker_sentence(reason, queue)
         case GenerationJob():
             kind, job_id, sentence = "job", message.id, broker_sentence(reason, queue)
+        case AgentJob():
+            kind, job_id, sentence = "agent_job", message.id, broker_sentence(reason, queue)
+        case AgentContext():
+            kind, job_id, sentence = "agent_context", message.id, broker_sentence(reason, queue)
         case None:
             about = loose(body)
             kind, job_id = "raw", _job_id(body, about)
@@ -263,27 +299,5 @@ def _head(
         attempts=0,
         bytes=len(body),
         position=position,
+        rounds=0 if kind == "agent_job" else None,
     )
-
-
-def _culprit(message: object, lineage: Lineage) -> tuple[str, str | None]:
-    """The gate or check that ended the job, and what it found."""
-    if isinstance(message, DeadLetter) and (message.found_by or message.flaw):
-        return message.found_by, message.flaw.value if message.flaw else None
-    if not isinstance(message, DeadLetter) or not lineage.attempts:
-        return "", None
-    last = lineage.attempts[-1]
-    if last.found_by or last.flaw:
-        return last.found_by, last.flaw.value if last.flaw else None
-    for trip in reversed(last.trips):
-        if trip.action == "give_up":
-            return trip.gate, trip.flaw.value
-    return "", None
-
-
-def _worker(message: object, lineage: Lineage) -> str:
-    if isinstance(message, DeadLetter):
-        return message.origin.worker
-    if isinstance(message, Candidate) and message.result.worker:
-        return message.result.worker
-    return lineage.attempts[-1].worker if lineage.attempts else ""

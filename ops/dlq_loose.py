@@ -6,14 +6,17 @@ from typing import Any, Final
 import msgspec
 from msgspec import Struct
 
-from ..schemas import Candidate, DeadLetter, GenerationJob
+from ..schemas import AgentContext, AgentJob, Candidate, DeadLetter, GenerationJob
 from ..schemas.codec import tag_of
 from ..schemas.errors import tame
 from ..schemas.limits import MAX_ID_CHARS
 from ..schemas.version import SCHEMA_VERSION
 
 _LETTER: Final = tag_of(DeadLetter)
-_OURS: Final = (_LETTER, tag_of(GenerationJob), tag_of(Candidate))
+_OURS: Final = (
+    _LETTER,
+    *map(tag_of, (GenerationJob, Candidate, AgentJob, AgentContext)),
+)
 _REASON_CHARS: Final = 64
 
 

@@ -14,7 +14,7 @@ from ..worker.engine import Engine
 from ..worker.engines import make_engine
 from ..worker.gating import Gating, gating
 from ..worker.session import GenerationSession
-from .dlq_again import merged
+from .dlq_changes import merged
 from .dlq_letter import Letter
 from .dlq_text import one_line
 
@@ -58,6 +58,11 @@ def attempts_of(
     Raises NothingToReplay: without a job or a record; and for attempts from before the job was sent
     back, whose parameters nobody knows any more.
     """
+    if letter.agent_job is not None:
+        raise NothingToReplay(
+            "an agent job is not run again here: its tools would do again what they did. `sluice "
+            "dlq show` has its rounds; `sluice dlq requeue` has it done anew"
+        )
     job = letter.job
     if job is None:
         raise NothingToReplay("there is no job in this letter that could be run again")

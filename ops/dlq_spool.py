@@ -7,7 +7,8 @@ from typing import IO
 
 from msgspec import Struct, structs
 
-from .dlq_again import Changes, twin
+from .dlq_again import twin
+from .dlq_changes import Changes
 from .dlq_letter import Letter, Properties, read_letter
 from .dlq_queue import Dead, Look
 

@@ -1,12 +1,11 @@
 """The story of a dead letter for a terminal: what died, what was tried, and what would help."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import click
-import msgspec
 
 from ..schemas import (
     AttemptRecord,
@@ -21,15 +20,16 @@ from ..schemas import (
     TripRecord,
 )
 from .console import table
+from .dlq_agent_story import agent_story
 from .dlq_deaths import local
 from .dlq_filter import age
 from .dlq_letter import Letter, bad_spans
 from .dlq_text import Span, excerpt, marked, one_line
+from .dlq_values import changed, values
 from .reasoning_text import in_lines
 
 TEXT_SHOWN: Final = 1_500
 _PROMPT_SHOWN: Final = 300
-_VALUE_SHOWN: Final = 120
 _TRIPS_SHOWN: Final = 12
 _ACTIONS: Final = {
     "note": "noted",
@@ -55,6 +55,19 @@ def story(
         yield ""
         yield _title("the job", width, colour)
         yield from table(_job(letter.job, now), indent="  ")
+    elif letter.agent_job is not None:
+        parts = agent_story(
+            letter.agent_job,
+            letter.scene,
+            now,
+            colour=colour,
+            limit=text_limit,
+            whole=text_limit > TEXT_SHOWN,
+        )
+        for title, lines in parts:
+            yield ""
+            yield _title(title, width, colour)
+            yield from lines
     elif letter.result is None:
         yield ""
         yield _title("the body", width, colour)
@@ -102,7 +115,7 @@ def _what(letter: Letter, now: datetime, copies: int) -> Iterator[tuple[str, str
         if message.field:
             yield "field", one_line(message.field, 200)
         if message.versions:
-            yield "versions", _values(message.versions)
+            yield "versions", values(message.versions)
     elif head.worker:
         yield "worker", one_line(head.worker, 300)
     for death in letter.deaths:
@@ -134,38 +147,19 @@ def _job(job: GenerationJob, now: datetime) -> Iterator[tuple[str, str]]:
     yield "asked", f"profile {job.profile}, lane {job.lane}, checks {job.checks}"
     first = "" if job.first_attempt == 1 else f" since it was sent back at {job.first_attempt}"
     yield "attempts", f"number {job.attempt}, {job.max_attempts} allowed{first}"
-    yield "sampling", _changed(job.sampling, Sampling()) or "as usual"
-    if reasoning := _changed(job.reasoning, Reasoning()):
+    yield "sampling", changed(job.sampling, Sampling()) or "as usual"
+    if reasoning := changed(job.reasoning, Reasoning()):
         yield "reasoning", reasoning
-    if rules := _changed(job.rules, Rules()):
+    if rules := changed(job.rules, Rules()):
         yield "rules", rules
     if job.gates:
-        yield "gates", _values(job.gates)
+        yield "gates", values(job.gates)
     if job.deadline is not None:
         passed = "passed" if job.deadline <= now else "not passed yet"
         yield "deadline", f"{_time(job.deadline)}, {passed}"
     yield "reply key", job.reply_to
     if job.metadata:
-        yield "metadata", _values(job.metadata)
-
-
-def _changed(part: Sampling | Rules | Reasoning, usual: Sampling | Rules | Reasoning) -> str:
-    """What is not as usual."""
-    names = part.__struct_fields__
-    given = {name: getattr(part, name) for name in names}
-    return _values({name: given[name] for name in names if given[name] != getattr(usual, name)})
-
-
-def _values(values: Mapping[str, Any]) -> str:
-    said = (
-        f"{name}={one_line(value if isinstance(value, str) else _json(value), _VALUE_SHOWN)}"
-        for name, value in values.items()
-    )
-    return one_line(", ".join(said), 5 * _VALUE_SHOWN)
-
-
-def _json(value: Any) -> str:
-    return msgspec.json.encode(value).decode()
+        yield "metadata", values(job.metadata)
 
 
 def _raw(letter: Letter, colour: bool) -> Iterator[str]:
@@ -233,7 +227,7 @@ def _facts(record: AttemptRecord) -> Iterator[tuple[str, str]]:
         again = f", and {seeds - 1} more after going back" if seeds > 1 else ""
         yield "seed", f"{record.segments[0].seed}{again}"
     if record.parameters:
-        yield "changed", _values(record.parameters)
+        yield "changed", values(record.parameters)
     if record.instruction:
         yield "told", one_line(record.instruction, 300)
     usage = record.usage

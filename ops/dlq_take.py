@@ -1,49 +1,41 @@
 """Taking chosen dead letters out of their queue: to send them back, or to clear them away.
 
-What is sent back and the acknowledgement of its letter are one AMQP transaction for each letter: a
-program that is killed has done both or neither (killed at random moments on 3.10.8, in quorum
-queues, nothing was lost or doubled). It is no promise against the death of the broker, in which the
-halves of a transaction over two queues may part (https://www.rabbitmq.com/docs/semantics): what was
-sent in the last moments before it may be lost, or be there twice. Nor does a transaction tell when
-the queue that a message goes to is full: on 3.10.8 the message is dropped without a word. So jobs
-go through the shortest queue of the retry exchange, which the broker empties itself, and its room
-is looked at on the way. A full jobs queue makes them wait there (the broker tries again every three
-minutes) and loses none.
+What is sent back and the acknowledgement of its letter are one AMQP transaction for each letter
+(see `producer.transaction`): a program that is killed has done both or neither. A broker that dies
+may have lost what was sent in the last moments before, or have it twice. Nor does a transaction
+tell when the queue that a message goes to is full. So jobs go through the shortest queue of the
+retry exchange, which the broker empties itself, and its room is looked at on the way. A full jobs
+queue makes them wait there (the broker tries again every three minutes) and loses none.
 
 A result goes to its reader directly, confirmed before its letter is acknowledged: should that be
 cut in two, its reader drops the second copy, having had `(job_id, attempt)`.
 """
 
 import asyncio
-import contextlib
 import itertools
 import tempfile
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import aclosing
-from typing import Any, Final, cast
+from typing import Final
 
-import aiormq
 from msgspec import Struct
-from pamqp.commands import Basic
 
-from ..producer.confirms import APP_ID, PERSISTENT, ConfirmedPublisher
-from ..producer.connection import close_channel, open_channel
-from ..producer.errors import AccessRefused, QueueFull, TopologyMissing, Unroutable
-from ..schemas.codec import CONTENT_TYPE
+from ..producer.confirms import ConfirmedPublisher
+from ..producer.errors import QueueFull, TopologyMissing, Unroutable
+from ..producer.taking import Taking, require_way
+from ..producer.transaction import Outgoing
 from ..schemas.topology import MAX_QUEUE_LENGTH
 from ..worker.config import Config
-from .dlq_again import RUNG, RUNG_HEADER, Changes, Refusal, Sending, again
+from .dlq_again import again
+from .dlq_changes import Changes
 from .dlq_filter import utc_now
 from .dlq_letter import Head, Letter
-from .dlq_queue import STEP_S, Look, looking, told
+from .dlq_queue import Look, looking
+from .dlq_sending import RUNG, RUNG_HEADER, Refusal, Sending
 from .dlq_spool import Spool
 
 # Letters sent between two looks at the room there is, or cleared away in one step.
 _STRIDE: Final = 100
-# Letters sent back before the queue must have seen their acknowledgements. With 32 that it has not
-# seen yet, a channel of RabbitMQ begins to keep them to itself.
-_UNSEEN: Final = 16
 # The headers that tell why the broker moved a message.
 _STORY: Final = ("x-death", "x-first-death-reason", "x-first-death-queue")
 Progress = Callable[[int], None]
@@ -79,9 +71,8 @@ async def send_back(
     refused: list[tuple[Head, str]] = []
     with tempfile.TemporaryFile() as file:
         spool = Spool(file, changes)
-        async with looking(config) as look:
-            way = _Way(look, config.publish_timeout_s)
-            await way.open()
+        async with looking(config) as look, Taking(look.held) as taking:
+            way = _Way(look, taking, config.publish_timeout_s)
             await spool.fill(look, keys, stop)
             for chosen in spool.chosen():
                 if stop.is_set():
@@ -99,9 +90,6 @@ async def send_back(
                     done += 1
                     besides += len(chosen.keys) - 1
                     progress(done)
-                    if done % _UNSEEN == 0:
-                        await look.settled()
-            await look.settled()
     gone = len(keys) - done - besides - kept
     return Taken(done, tuple(refused), gone, stop.is_set(), besides)
 
@@ -120,15 +108,14 @@ async def clear_away(
                 key = dead.letter.head.key
                 if key in keys:
                     tags[key] = (*tags.get(key, ()), dead.tag)
-        with told(look.connection):
-            await look.channel.tx_select(timeout=STEP_S)  # a commit is one step for the queue
-        for batch in _batches(list(tags.values())):
-            if stop.is_set():
-                break
-            await _commit(look, itertools.chain.from_iterable(batch))
-            await look.settled()
-            done += len(batch)
-            progress(done)
+        async with Taking(look.held) as taking:
+            for batch in _batches(list(tags.values())):
+                if stop.is_set():
+                    break
+                await taking.take(itertools.chain.from_iterable(batch))
+                await look.held.settled()
+                done += len(batch)
+                progress(done)
     return Taken(done, (), len(keys) - done, stop.is_set())
 
 
@@ -137,57 +124,27 @@ def _batches(tags: list[tuple[int, ...]]) -> Iterator[list[tuple[int, ...]]]:
         yield tags[start : start + _STRIDE]
 
 
-async def _commit(look: Look, tags: Iterable[int]) -> None:
-    """Acknowledge these, and whatever was published on the channel since the last commit."""
-    with told(look.connection):
-        for tag in tags:
-            await look.channel.basic_ack(tag, wait=False)
-        await look.channel.tx_commit(timeout=STEP_S)
-
-
 class _Way:
     """Where letters are sent back, from the channel that holds them."""
 
-    def __init__(self, look: Look, timeout_s: float) -> None:
+    def __init__(self, look: Look, taking: Taking, timeout_s: float) -> None:
         self._look = look
+        self._taking = taking
         self._timeout_s = timeout_s
-        self._publisher = ConfirmedPublisher(look.connection)
-        self._channel = cast("aiormq.Channel", look.channel)
-        # Where the channel looks up whom a returned message is to be told.
-        self._told = cast("dict[int, Any]", self._channel.confirmations)
-
-    async def open(self) -> None:
-        """From here on the channel's acknowledgements count only once they are committed."""
-        with told(self._look.connection):
-            await self._channel.tx_select(timeout=STEP_S)
+        self._publisher = ConfirmedPublisher(look.held.connection)
 
     async def require_room(self) -> None:
         """See that the way stands and has room, before anything is at stake. Raises TopologyMissing
-        and QueueFull.
-
-        A binding can't be looked at over AMQP, and a message that nothing took would be known only
-        after its letter was acknowledged. To bind what is bound changes nothing; what was not, is.
-        """
+        and QueueFull."""
         names = self._look.names
         queue = names.retry_queue(RUNG)
-        connection = self._look.connection
-        channel = await open_channel(connection, timeout_s=STEP_S)
-        try:
-            with told(connection, names.retry, kind="exchange"):
-                await channel.exchange_declare(names.retry, passive=True, timeout=STEP_S)
-            with told(connection, queue):
-                stands = await channel.queue_declare(queue, passive=True, timeout=STEP_S)
-            with contextlib.suppress(AccessRefused), told(connection, queue):
-                await channel.queue_bind(
-                    queue,
-                    names.retry,
-                    "",
-                    arguments={"x-match": "all", RUNG_HEADER: RUNG},
-                    timeout=STEP_S,
-                )
-        finally:
-            await close_channel(channel)
-        if (stands.message_count or 0) + 2 * _STRIDE > MAX_QUEUE_LENGTH:
+        waiting = await require_way(
+            self._look.held.connection,
+            names.retry,
+            queue,
+            arguments={"x-match": "all", RUNG_HEADER: RUNG},
+        )
+        if waiting + 2 * _STRIDE > MAX_QUEUE_LENGTH:
             raise QueueFull(
                 f"queue {queue}, which they go through, is full: the jobs queue "
                 "behind it takes no more. Try again later, or add workers"
@@ -205,9 +162,9 @@ class _Way:
                 return Refusal(f"{error}: `sluice results --reply {key}` creates its queue")
             except QueueFull as error:
                 return Refusal(str(error))
-            await _commit(self._look, tags)
+            await self._taking.take(tags)
             return sending
-        if await self._exchanged(sending, tags):
+        if await self._taking.take(tags, [_outgoing(sending)]):
             return sending
         await self._restored(letter)
         raise TopologyMissing([f"binding of exchange {sending.exchange!r} for rung {RUNG!r}"])
@@ -223,39 +180,6 @@ class _Way:
             timeout_s=self._timeout_s,
         )
 
-    async def _exchanged(self, sending: Sending, tags: Iterable[int]) -> bool:
-        """The message for the letter, in one transaction. False where no queue took it."""
-        message_id = uuid.uuid4().hex
-        # aiormq knows a returned message by this on channels without confirmations, too.
-        number = self._channel.delivery_tag + 1
-        returned: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._told[number] = returned
-        self._channel.message_id_delivery_tag[message_id] = number
-        try:
-            with told(self._look.connection):
-                await self._channel.basic_publish(
-                    sending.body,
-                    exchange=sending.exchange,
-                    routing_key=sending.routing_key,
-                    properties=Basic.Properties(
-                        content_type=CONTENT_TYPE,
-                        delivery_mode=PERSISTENT,
-                        message_id=message_id,
-                        correlation_id=sending.job_id,
-                        message_type=sending.kind,
-                        timestamp=utc_now(),
-                        app_id=APP_ID,
-                        headers=dict(sending.headers),
-                    ),
-                    mandatory=True,
-                    wait=False,
-                )
-            await _commit(self._look, tags)
-            return not returned.done()
-        finally:
-            self._told.pop(number, None)
-            self._channel.message_id_delivery_tag.pop(message_id, None)
-
     async def _restored(self, letter: Letter) -> None:
         """A letter that was acknowledged for a message which no queue took, back to its queue."""
         given = letter.properties
@@ -268,3 +192,14 @@ class _Way:
             headers={name: given.headers[name] for name in _STORY if name in given.headers},
             timeout_s=self._timeout_s,
         )
+
+
+def _outgoing(sending: Sending) -> Outgoing:
+    return Outgoing(
+        exchange=sending.exchange,
+        routing_key=sending.routing_key,
+        body=sending.body,
+        kind=sending.kind,
+        correlation_id=sending.job_id,
+        headers=dict(sending.headers),
+    )

@@ -17,10 +17,12 @@ from ..schemas.topology import LANES
 from ..worker.config import Config
 from . import console
 from .cli import INTERRUPTED
-from .dlq_again import Changes, Sending, again, parse_sets, twin
+from .dlq_again import again, twin
+from .dlq_changes import Changes, parse_sets, said_sets
 from .dlq_filter import Duration, Filter, KeyValue, Wanted, utc_now
 from .dlq_letter import Head, Letter
 from .dlq_options import Progress, each_letter, filter_options
+from .dlq_sending import Sending
 from .dlq_text import one_line
 from .settings import ByTopic, option_flags
 
@@ -29,15 +31,19 @@ _REFUSALS_SHOWN: Final = 20
 
 
 class Entry:
-    """A letter that is meant: where it would go or why not, and what is taken with it: `keys` of
-    letters, `copies` in all. Of one `group` one alone is sent, the best by `Letter.rank`."""
+    """A letter that is meant: where it would go or why not, what to know of that, and what is taken
+    with it: `keys` of letters, `copies` in all. Of one `group` one alone is sent, the best by
+    `Letter.rank`."""
 
-    __slots__ = ("copies", "group", "head", "keys", "rank", "refusal", "where")
+    __slots__ = ("copies", "group", "head", "keys", "note", "rank", "refusal", "where")
 
-    def __init__(self, letter: Letter, where: str = "", refusal: str = "", group: str = "") -> None:
+    def __init__(
+        self, letter: Letter, where: str = "", refusal: str = "", group: str = "", note: str = ""
+    ) -> None:
         self.head = letter.head
         self.rank = letter.rank
         self.where = where
+        self.note = note
         self.refusal = refusal
         self.group = group or letter.head.key
         self.keys = {letter.head.key}
@@ -61,8 +67,9 @@ class Entry:
     metavar="FIELD=VALUE",
     type=KeyValue(),
     multiple=True,
-    help="Change sampling., rules., gates. or reasoning.<name>; null is the default, "
-    "and takes a gate's value away. Repeatable.",
+    help="Change sampling., rules., gates. or reasoning.<name>, of an agent job budget. or "
+    "watchdog.<name>, task_type, format or tools; null is the default, and takes a gate's value "
+    "away. Repeatable.",
 )
 @click.option("--profile", type=click.Choice(profile_names()), help="Give it another profile.")
 @click.option("--lane", type=click.Choice(LANES), help="Send it to another lane.")
@@ -96,10 +103,11 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     A job begins with the attempt after its last one, and workers have it after about 5 seconds: the
     way leads through the retry queue, which loses nothing where the jobs queue is full. A result
     that found no reader is published again, as it is. A candidate goes back to the checks, or with
-    changes is generated anew. Exactly those that are meant are taken, and several letters of one
-    attempt of a job are one job; whenever this is ended, even by kill -9, each is sent back once or
-    still there, and the same command does the rest. A broker that dies in that moment may lose what
-    was on its way, or have it twice.
+    changes is generated anew. An agent job begins anew, and may do again what it did; one that died
+    under way, and has no letter of its service, goes on where it was. Exactly those that are meant
+    are taken, and several letters of one attempt of a job are one job; whenever this is ended, even
+    by kill -9, each is sent back once or still there, and the same command does the rest. A broker
+    that dies in that moment may lose what was on its way, or have it twice.
 
     \b
     Examples:
@@ -107,6 +115,7 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
       sluice dlq requeue order-1042 --set sampling.temperature=0.3 --set sampling.max_tokens=200
       sluice dlq requeue --reason deadline_passed --newer-than 1h --deadline-in 10m
       sluice dlq requeue --worker 'gpu-7:*' --dry-run
+      sluice dlq requeue report-7 --set budget.tokens=400000 --set task_type=analysis
 
     \b
     Exit status: 0 all sent back; 1 some could not be, and why is said; 3 no broker.
@@ -127,7 +136,8 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     def judged(letter: Letter) -> Entry:
         sending = again(letter, names, changes, utc_now())
         if isinstance(sending, Sending):
-            return Entry(letter, sending.where, group=twin(letter, changes))
+            group = twin(letter, changes)
+            return Entry(letter, sending.where, group=group, note=sending.note)
         return Entry(letter, refusal=sending.why, group=twin(letter, changes))
 
     entries = _grouped(_meant(config, ids, wanted, judged, take_all=take_all))
@@ -137,6 +147,8 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     said = ", ".join(f"{count} to {one_line(to, 140)}" for to, count in where.most_common())
     how = _said(changes)
     _announce(f"{_count(possible)} to send back{f': {said}' if said else ''}{how}", possible)
+    for note, count in Counter(each.note for each in possible if each.note).most_common():
+        console.warning(f"of {count} {'agent job' if count == 1 else 'agent jobs'}: {note}")
     _tell_refused(refused)
     if dry_run or not possible:
         click.get_current_context().exit(console.FAILED if refused else console.OK)
@@ -247,9 +259,9 @@ def _announce(text: str, entries: Sequence[Entry]) -> None:
 def _said(changes: Changes) -> str:
     """What is changed, in words."""
     sets = [
-        f"{table}.{name}={msgspec.json.encode(value).decode()}"
+        f"{said}={msgspec.json.encode(value).decode()}"
         for table, values in changes.sets.items()
-        for name, value in values.items()
+        for said, value in zip(said_sets(table, values), values.values(), strict=True)
     ]
     given: dict[str, Any] = structs.asdict(changes)
     names = ("profile", "lane", "max_attempts", "checks")

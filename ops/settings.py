@@ -42,6 +42,7 @@ TOPICS: Final[dict[str, str]] = {
     "reasoning_parser": "Reasoning",
     "gates_file": "Gates and retries",
     "scoring_model": "Checker",
+    "agent_slots": "Agents",
     "metrics_host": "Watching",
 }
 

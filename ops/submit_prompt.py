@@ -24,7 +24,7 @@ from ..producer import (
 )
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.connection import close, connect
-from ..producer.sending import send_job, stamped
+from ..producer.sending import Job, send_job, stamped
 from ..producer.tasks import see_through
 from ..schemas.codec import encode
 from ..schemas.topology import Names
@@ -38,7 +38,7 @@ class WaitedLongEnough(SluiceError):
     """The time to wait for a result is over; the job was called off."""
 
 
-async def publish_only(config: Config, job: GenerationJob, reply_to: str) -> None:
+async def publish_only(config: Config, job: Job, reply_to: str) -> None:
     """Publish and go. The result waits on the queue of `reply_to`."""
     connection = await connect(
         config.amqp_url,

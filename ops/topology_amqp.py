@@ -37,10 +37,15 @@ TIMEOUT_S: Final = 30.0
 
 # For streams only: not compared on other queues, refused when another queue is to be created.
 QUEUE_GUARD: Final = "x-max-age"
+# For classic queues only: the same for a stream.
+STREAM_GUARD: Final = "x-max-priority"
 # Compared last, and of the wrong type: refused when an exchange is to be created, and different
 # from whatever stands.
 EXCHANGE_GUARD: Final = "alternate-exchange"
-GUARD_VALUES: Final[dict[str, Any]] = {QUEUE_GUARD: "1s", EXCHANGE_GUARD: 1}
+GUARD_VALUES: Final[dict[str, Any]] = {QUEUE_GUARD: "1s", STREAM_GUARD: 1, EXCHANGE_GUARD: 1}
+# A queue that compares a guard is of this type.
+_GUARDED: Final = {QUEUE_GUARD: "stream", STREAM_GUARD: "classic"}
+
 
 # More differences than that in one queue: something else is wrong.
 MAX_DIFFERENCES: Final = 40
@@ -78,7 +83,10 @@ async def observe(
             for each in topology.exchanges
         ),
         *(
-            (_Asker(connection, "queue", each.name, timeout_s), queue_properties(each))
+            (
+                _Asker(connection, "queue", each.name, timeout_s, is_stream=each.is_stream),
+                queue_properties(each),
+            )
             for each in topology.queues
         ),
     ]
@@ -138,10 +146,13 @@ class _Asker(Struct, frozen=True):
     kind: str
     name: str
     timeout_s: float
+    is_stream: bool = False
 
     @property
     def guard(self) -> str:
-        return QUEUE_GUARD if self.kind == "queue" else EXCHANGE_GUARD
+        if self.kind == "exchange":
+            return EXCHANGE_GUARD
+        return STREAM_GUARD if self.is_stream else QUEUE_GUARD
 
     async def declare(self, properties: Properties) -> None:
         """Ask whether it stands with these properties, guarded against creating it."""
@@ -233,9 +244,10 @@ def read_refusal(text: str, asked: Properties, guard: str) -> Conflict | Seen:
             return Seen(asked)  # nothing but the guard differs
         case "alternate-exchange":
             return Seen(asked | {"alternate-exchange": conflict.value})
-        case "x-queue-type" | "x-max-age":  # only a stream compares the guard
-            kind = conflict.value if conflict.property == "x-queue-type" else "stream"
-            return Seen(asked | {"x-queue-type": kind or "classic"}, _OTHER_TYPE)
+        case "x-queue-type":
+            return Seen(asked | {"x-queue-type": conflict.value or "classic"}, _OTHER_TYPE)
+        case compared if compared == guard:
+            return Seen(asked | {"x-queue-type": _GUARDED[guard]}, _OTHER_TYPE)
         case _:
             return conflict
 

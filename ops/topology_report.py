@@ -122,10 +122,18 @@ def _flow(names: Names) -> Sequence[tuple[str, str]]:
         ("a job", f"backend -> {names.jobs} ({lanes}) -> worker"),
         ("a result", f"worker -> {names.results} (reply_to of the job) -> backend"),
         ("an event", f"worker -> {names.events} (<reply_to>.<job id>.<kind>) -> whoever listens"),
+        ("a retry", f"worker -> {names.retry} (header rung) -> waits -> {names.jobs}"),
         (
-            "a retry",
-            f"declared, nothing uses it yet: {names.retry} (header rung) -> waits -> {names.jobs}",
+            "an agent job",
+            f"backend -> {names.jobs} ({names.new_agents_key}) -> agent service -> {names.jobs} "
+            f"({names.agents_key}), step by step",
         ),
+        (
+            "an approval",
+            f"agent service -> {names.jobs} ({names.approvals_key}) -> waits for a person",
+        ),
+        ("a tool elsewhere", f"agent service -> {names.tools} (the tool's name) -> its server"),
+        ("the journal", f"agent service -> {names.jobs} ({names.journal_key}) -> a stream"),
         ("a death", f"worker, or the broker after too many tries -> {names.dlx} -> {names.dead}"),
         (
             "control",

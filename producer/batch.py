@@ -3,18 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 
+from ..schemas.agents import AgentJob
 from ..schemas.codec import encode
 from ..schemas.errors import InvalidMessage
 from ..schemas.jobs import GenerationJob
 from .errors import PublishManyFailed
 from .handle import Handle
+from .sending import Job
 
-Publish = Callable[[GenerationJob], Awaitable[Handle]]
+Publish = Callable[[Job], Awaitable[Handle]]
 
 
 async def publish_many(
     publish: Publish,
-    jobs: Iterable[GenerationJob] | AsyncIterable[GenerationJob],
+    jobs: Iterable[Job] | AsyncIterable[Job],
     concurrency: int,
 ) -> list[Handle]:
     """See `Producer.publish_many`."""
@@ -40,7 +42,7 @@ async def publish_many(
 class _Batch:
     """What the publishing tasks share: one source of jobs, and the account."""
 
-    def __init__(self, publish: Publish, jobs: AsyncIterator[GenerationJob]) -> None:
+    def __init__(self, publish: Publish, jobs: AsyncIterator[Job]) -> None:
         self._publish = publish
         self._jobs = jobs
         self._turn = asyncio.Lock()
@@ -73,16 +75,16 @@ class _Batch:
         return True
 
 
-async def _each(jobs: list[GenerationJob]) -> AsyncIterator[GenerationJob]:
+async def _each(jobs: list[Job]) -> AsyncIterator[Job]:
     for job in jobs:
         yield job
 
 
-def _check_all(jobs: list[GenerationJob]) -> None:
+def _check_all(jobs: list[Job]) -> None:
     failures: dict[int, Exception] = {}
     for index, job in enumerate(jobs):
-        if not isinstance(job, GenerationJob):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"number {index} is no GenerationJob but a {type(job).__name__}")
+        if not isinstance(job, GenerationJob | AgentJob):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"number {index} is no job but a {type(job).__name__}")
         try:
             encode(job)
         except InvalidMessage as error:

@@ -9,13 +9,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from ..schemas.events import JobEvent
-from ..schemas.jobs import GenerationJob
 from ..schemas.results import GenerationResult
 from ..schemas.verdicts import Verdict
 from .errors import ForkedProducer, ProducerClosed
 from .handle import RESULT_TIMEOUT_S, VERDICT_TIMEOUT_S, Handle
 from .loop_thread import LoopThread
 from .producer import Producer
+from .sending import Job
 
 T = TypeVar("T")
 
@@ -125,13 +125,13 @@ class BlockingProducer:
         """The routing key of this producer's results."""
         return self._parts()[1].reply_key
 
-    def publish(self, job: GenerationJob) -> BlockingHandle:
+    def publish(self, job: Job) -> BlockingHandle:
         """See `Producer.publish`."""
         thread, producer = self._parts()
         return BlockingHandle(thread.run(producer.publish(job)), thread)
 
     def publish_many(
-        self, jobs: Iterable[GenerationJob], *, concurrency: int | None = None
+        self, jobs: Iterable[Job], *, concurrency: int | None = None
     ) -> list[BlockingHandle]:
         """See `Producer.publish_many`."""
         thread, producer = self._parts()

@@ -17,7 +17,7 @@ from ..schemas.codec import encode, tag_of
 from ..schemas.control import CancelJob
 from ..schemas.errors import InvalidMessage
 from ..schemas.events import JobEvent
-from ..schemas.jobs import GenerationJob, ReplyKey
+from ..schemas.jobs import ReplyKey
 from ..schemas.reasons import Reason
 from ..schemas.results import GenerationResult
 from ..schemas.topology import DEFAULT_NAMESPACE, LANES, Names, Topology, topology
@@ -30,7 +30,7 @@ from .event_feed import EventFeed
 from .handle import Handle
 from .inbox import Inbox
 from .reply_queue import ReplyQueue
-from .sending import send_job, stamped
+from .sending import Job, send_job, stamped
 from .tasks import see_through
 
 CLOSE_TIMEOUT_S: Final = 5.0
@@ -48,7 +48,7 @@ class _Parts:
 
 
 class Producer:
-    """Publishes generation jobs and brings back what became of them.
+    """Publishes generation jobs, and agent jobs, and brings back what became of them.
 
         async with Producer("amqp://localhost/") as producer:
             handle = await producer.publish(GenerationJob(prompt="Why is the sky blue?"))
@@ -142,7 +142,7 @@ class Producer:
         """The routing key of this producer's results."""
         return self._open().reply.key
 
-    async def publish(self, job: GenerationJob) -> Handle:
+    async def publish(self, job: Job) -> Handle:
         """Publish a job; return when the broker has stored it.
 
         The job is given this producer's `reply_to`, and `enqueued_at` where it has none. Publishing
@@ -163,7 +163,7 @@ class Producer:
 
     async def publish_many(
         self,
-        jobs: Iterable[GenerationJob] | AsyncIterable[GenerationJob],
+        jobs: Iterable[Job] | AsyncIterable[Job],
         *,
         concurrency: int | None = None,
     ) -> list[Handle]:

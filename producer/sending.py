@@ -1,16 +1,21 @@
 """A job on its way out: stamped, encoded, confirmed. The one place that knows its properties."""
 
 from datetime import UTC, datetime
+from typing import TypeVar
 
 import msgspec
 
+from ..schemas.agents import AgentJob
 from ..schemas.codec import encode, tag_of
 from ..schemas.jobs import GenerationJob
 from ..schemas.topology import Names
 from .confirms import ConfirmedPublisher
 
+Job = GenerationJob | AgentJob
+J = TypeVar("J", bound=Job)
 
-def stamped(job: GenerationJob, reply_to: str) -> GenerationJob:
+
+def stamped(job: J, reply_to: str) -> J:
     """The job with its reply key, and with the time where it has none."""
     return msgspec.structs.replace(
         job, reply_to=reply_to, enqueued_at=job.enqueued_at or datetime.now(UTC)
@@ -20,7 +25,7 @@ def stamped(job: GenerationJob, reply_to: str) -> GenerationJob:
 async def send_job(
     publisher: ConfirmedPublisher,
     names: Names,
-    job: GenerationJob,
+    job: Job,
     body: bytes | None = None,
     *,
     timeout_s: float,
@@ -31,9 +36,9 @@ async def send_job(
     """
     await publisher.publish(
         names.jobs,
-        names.jobs_key(job.lane),
+        names.new_agents_key if isinstance(job, AgentJob) else names.jobs_key(job.lane),
         encode(job) if body is None else body,
-        kind=tag_of(GenerationJob),
+        kind=tag_of(type(job)),
         correlation_id=job.id,
         headers={"traceparent": job.traceparent} if job.traceparent else None,
         timeout_s=timeout_s,

@@ -3,7 +3,7 @@ that cancels it (because the queue was deleted, or a consumer timeout passed).""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -20,8 +20,9 @@ from .connection import (
     lost_not_cancelled,
     open_channel,
 )
-from .errors import AccessRefused
+from .errors import AccessRefused, Unroutable
 from .tasks import end, see_through, spawn
+from .transaction import Outgoing, Transaction
 
 log = logging.getLogger(__name__)
 
@@ -32,11 +33,13 @@ LONGEST_PAUSE_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A message as it was handed over, with the channel it must be settled on."""
+    """A message as it was handed over, with the channel it must be settled on, and that channel's
+    `transaction`, where it works by those."""
 
     body: bytes
     message: DeliveredMessage
     queue: str = ""
+    transaction: Transaction | None = None
 
     def __repr__(self) -> str:
         return f"<Delivery {self.message.delivery_tag} of {self.queue}>"
@@ -79,6 +82,27 @@ class Delivery:
             lambda channel, tag: channel.basic_reject(tag, requeue=requeue, wait=False)
         )
 
+    async def exchange(self, messages: Sequence[Outgoing]) -> bool:
+        """Publish these and acknowledge, in one transaction. False where the channel is gone: both
+        were done, or neither. Raises Unroutable where a message found no queue: what was delivered
+        is acknowledged by then, and the caller must keep it elsewhere."""
+        tag = self.message.delivery_tag
+        if tag is None or self.transaction is None:
+            raise RuntimeError(f"{self!r} was not delivered by a transactional subscription")
+        try:
+            lost = await self.transaction.commit(
+                messages, lambda channel: channel.basic_ack(tag, wait=False)
+            )
+        except CONNECTION_LOST:
+            return False
+        if lost:
+            keys = ", ".join(repr(each.routing_key) for each in lost)
+            raise Unroutable(
+                f"no queue takes routing key {keys} of exchange {lost[0].exchange!r}. "
+                "Check the topology with `sluice topology check`"
+            )
+        return True
+
     async def _settle(
         self, how: Callable[[aiormq.abc.AbstractChannel, int], Awaitable[None]]
     ) -> bool:
@@ -86,6 +110,9 @@ class Delivery:
         if tag is None:
             return False
         try:
+            if self.transaction is not None:
+                await self.transaction.commit((), lambda channel: how(channel, tag))
+                return True
             with lost_not_cancelled():
                 await how(self.message.channel, tag)
         except CONNECTION_LOST:
@@ -96,8 +123,11 @@ class Delivery:
 class _Consumer:
     """One consumer on one channel. `news` is set when it is `lost`, or should be widened."""
 
-    def __init__(self, channel: aiormq.abc.AbstractChannel) -> None:
+    def __init__(
+        self, channel: aiormq.abc.AbstractChannel, transaction: Transaction | None = None
+    ) -> None:
         self.channel = channel
+        self.transaction = transaction
         self.tag: str | None = None
         self.prefetch = 0
         self.news = asyncio.Event()
@@ -147,7 +177,7 @@ class Subscription:
 
     `prepare` makes sure of the queue and gives its name; it runs before every subscription, the
     first and each renewed one. `on_message` is called with each delivery, in order, and must not
-    block. `prefetch` 0 means no limit.
+    block. `prefetch` 0 means no limit. `transactional`: deliveries are settled by transactions.
     """
 
     def __init__(
@@ -159,7 +189,9 @@ class Subscription:
         on_message: Callable[[Delivery], None],
         prefetch: int = 0,
         no_ack: bool = False,
+        transactional: bool = False,
     ) -> None:
+        self._transactional = transactional
         self._connection = connection
         self._what = what
         self._prepare = prepare
@@ -250,7 +282,10 @@ class Subscription:
         self._queue = await self._prepare()
         channel = await open_channel(self._connection, timeout_s=STEP_TIMEOUT_S)
         try:
-            consumer = _Consumer(channel)
+            transaction = Transaction(channel) if self._transactional else None
+            if transaction is not None:
+                await transaction.begin()
+            consumer = _Consumer(channel, transaction)
             await self._consume(consumer)
         except BaseException:
             await see_through(close_channel(channel))
@@ -258,7 +293,7 @@ class Subscription:
         return consumer
 
     async def _consume(self, consumer: _Consumer) -> None:
-        await consumer.consume(self._queue, self.prefetch, self._deliver, self._no_ack)
+        async def deliver(message: DeliveredMessage) -> None:
+            self._on_message(Delivery(message.body, message, self._queue, consumer.transaction))
 
-    async def _deliver(self, message: DeliveredMessage) -> None:
-        self._on_message(Delivery(message.body, message, self._queue))
+        await consumer.consume(self._queue, self.prefetch, deliver, self._no_ack)

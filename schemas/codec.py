@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from .agents import AgentContext, AgentJob, JournalEntry
 from .candidates import Candidate
 from .checks import lone_surrogate, walk
 from .control import CancelJob
@@ -14,12 +15,25 @@ from .dead_letters import DeadLetter
 from .errors import InvalidMessage
 from .events import JobEvent
 from .jobs import GenerationJob
-from .limits import MAX_ID_CHARS, MAX_JOB_BYTES, MAX_OUTCOME_BYTES
+from .limits import MAX_CONTEXT_BYTES, MAX_ID_CHARS, MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from .reasons import Reason
 from .results import GenerationResult
+from .tools import ToolReply, ToolRequest
 from .version import SCHEMA_VERSION
 
-Message = GenerationJob | Candidate | GenerationResult | JobEvent | DeadLetter | CancelJob
+Message = (
+    GenerationJob
+    | Candidate
+    | GenerationResult
+    | JobEvent
+    | DeadLetter
+    | CancelJob
+    | AgentJob
+    | AgentContext
+    | JournalEntry
+    | ToolRequest
+    | ToolReply
+)
 M = TypeVar("M", bound=Message)
 
 MESSAGE_TYPES: tuple[type[Message], ...] = (
@@ -29,7 +43,21 @@ MESSAGE_TYPES: tuple[type[Message], ...] = (
     JobEvent,
     DeadLetter,
     CancelJob,
+    AgentJob,
+    AgentContext,
+    JournalEntry,
+    ToolRequest,
+    ToolReply,
 )
+# Of bodies larger or smaller than an outcome.
+_LIMITS: dict[type[Message], int] = {
+    GenerationJob: MAX_JOB_BYTES,
+    CancelJob: MAX_JOB_BYTES,
+    AgentJob: MAX_JOB_BYTES,
+    AgentContext: MAX_CONTEXT_BYTES,
+    ToolRequest: MAX_JOB_BYTES,
+    ToolReply: MAX_JOB_BYTES,
+}
 CONTENT_TYPE = "application/json"
 
 _decoders = {kind: msgspec.json.Decoder(kind) for kind in MESSAGE_TYPES}
@@ -62,7 +90,7 @@ def required_fields(kind: type[Message]) -> tuple[str, ...]:
 def limit_of(kind: type[Message]) -> int:
     """The largest body of this kind, in bytes. A job that has a lineage, since the system published
     it again, may be as large as an outcome."""
-    return MAX_JOB_BYTES if kind in (GenerationJob, CancelJob) else MAX_OUTCOME_BYTES
+    return _LIMITS.get(kind, MAX_OUTCOME_BYTES)
 
 
 def encode(message: Message) -> bytes:

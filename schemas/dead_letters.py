@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from .agents import AgentContext
 from .flaws import Flaw
 from .ids import new_id
 from .jobs import GenerationJob
@@ -12,7 +13,7 @@ from .reasons import Reason
 from .results import GenerationResult
 from .version import SchemaVersion, this_version
 
-Stage = Literal["decode", "admit", "generate", "check", "deliver"]
+Stage = Literal["decode", "admit", "generate", "check", "agent", "deliver"]
 
 
 class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,7 +33,7 @@ class DeadLetter(
 ):
     """Why a job died. It carries the job with its whole lineage, or, where that can't be read, the
     body as it came. `flaw` is what ended it, where a gate or check did (`found_by`); `versions` are
-    those of the software that wrote the letter.
+    those of the software that wrote the letter. `agent` is the scene at the end of an agent job.
 
     `raw_body` is base64 in JSON and holds at most the limit of a job's body; where
     `raw_body_bytes` says that there was more, the broker keeps the whole body as a dead letter
@@ -50,6 +51,7 @@ class DeadLetter(
     at: datetime
     origin: Origin
     job: GenerationJob | None = None
+    agent: AgentContext | None = None
     raw_body: bytes | None = None
     raw_body_bytes: int | None = None
     result: GenerationResult | None = None

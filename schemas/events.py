@@ -1,15 +1,22 @@
 """Events: what happens to a job, as it happens. Best effort; the result is the truth."""
 
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from .agents import Decision
 from .jobs import JobId
+from .limits import MAX_TOOL_CALLS
 from .lineage import Channel
+from .measures import Count, Sentence
 from .reasoning import ReasoningRecord
 from .results import Outcome
+from .timestamps import Timestamp
 from .verdicts import Verdict
 from .version import SchemaVersion, this_version
+
+CallWords = Annotated[tuple[Sentence, ...], Meta(max_length=MAX_TOOL_CALLS)]
 
 
 class Accepted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="accepted"):
@@ -55,13 +62,41 @@ class Judged(Struct, frozen=True, kw_only=True, tag_field="kind", tag="judged"):
     verdict: Verdict
 
 
+class RoundEnded(Struct, frozen=True, kw_only=True, tag_field="kind", tag="round_ended"):
+    """A round of an agent job is over: what was called, in a word each, and how it stands."""
+
+    round: Count
+    calls: CallWords = ()
+    tokens: Count = 0
+    score: Count = 0
+    decision: Decision
+
+
+class ApprovalWanted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="approval_wanted"):
+    """Calls of an agent job wait for a person, until `expires_at`, which means no."""
+
+    round: Count
+    calls: CallWords
+    expires_at: Timestamp
+
+
 class Finished(Struct, frozen=True, kw_only=True, tag_field="kind", tag="finished"):
     """The outcome is settled and its result published."""
 
     outcome: Outcome
 
 
-Happening = Accepted | Delta | Interrupted | Reasoned | Retrying | Judged | Finished
+Happening = (
+    Accepted
+    | Delta
+    | Interrupted
+    | Reasoned
+    | Retrying
+    | Judged
+    | RoundEnded
+    | ApprovalWanted
+    | Finished
+)
 
 
 class JobEvent(Struct, frozen=True, kw_only=True, tag_field="type", tag="job_event"):

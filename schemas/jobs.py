@@ -15,6 +15,8 @@ from .limits import (
     MAX_METADATA_BYTES,
     MAX_PROMPT_CHARS,
     MAX_PROMPT_TOKENS,
+    MAX_SPAN_CHARS,
+    MAX_SPANS,
 )
 from .lineage import Lineage
 from .mutations import Mutation
@@ -47,6 +49,7 @@ Traceparent = Annotated[
         description="W3C trace context",
     ),
 ]
+Mark = Annotated[str, Meta(min_length=1, max_length=MAX_SPAN_CHARS)]
 PromptText = Annotated[str, Meta(max_length=MAX_PROMPT_CHARS)]
 
 
@@ -68,7 +71,8 @@ class GenerationJob(
 
     Exactly one of `prompt` (the user's words, put through the model's chat template),
     `messages` (a conversation, through the same template) and `prompt_token_ids` (used as they
-    are) says what from.
+    are) says what from. `exempt`: what opens and what closes spans of its text that are no prose,
+    such as the arguments of a call; the gates on text don't judge them.
     """
 
     schema_version: SchemaVersion = this_version()
@@ -81,6 +85,7 @@ class GenerationJob(
     sampling: Sampling = Sampling()
     profile: ProfileName = "chat"
     gates: dict[str, Any] = {}
+    exempt: Annotated[tuple[tuple[Mark, Mark], ...], Meta(max_length=MAX_SPANS)] = ()
     reasoning: Reasoning = Reasoning()
     checks: Literal["off", "observe", "block"] = "off"
     rules: Rules = Rules()
@@ -109,6 +114,7 @@ class GenerationJob(
                 "prompt",
                 "set exactly one of prompt, messages, prompt_token_ids",
             )
+        require_clean("exempt", [mark for span in self.exempt for mark in span])
         require_clean("prompt", [] if self.prompt is None else [self.prompt])
         for index, message in enumerate(self.messages or ()):
             require_type(f"messages[{index}]", message, ChatMessage, "a ChatMessage")

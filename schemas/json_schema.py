@@ -16,7 +16,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 # Of these fields exactly one is set, where "set" is to be there and not null.
 _ONE_OF: Final[dict[str, tuple[str, ...]]] = {
     "GenerationJob": ("prompt", "messages", "prompt_token_ids"),
-    "StructuredOutput": ("json_schema", "regex", "choice", "grammar"),
+    "StructuredOutput": ("json_schema", "regex", "choice", "grammar", "structural_tag"),
 }
 
 

@@ -30,6 +30,8 @@ MAX_NESTING: Final = 32
 MAX_METADATA_BYTES: Final = 16 * 1024
 MAX_SCHEMA_BYTES: Final = 64 * 1024
 MAX_CHOICES: Final = 256
+MAX_SPANS: Final = 8
+MAX_SPAN_CHARS: Final = 64
 # Of the rules for a text.
 MAX_OUTPUT_CHARS: Final = 10_000_000
 MAX_PHRASES: Final = 64
@@ -49,3 +51,17 @@ MAX_EVIDENCE: Final = 16
 MAX_QUOTE_CHARS: Final = 200
 MAX_TRACE_CHARS: Final = 4_000
 MAX_DETAIL: Final = 500
+# Of agent jobs. The context with a dead letter's words around it must fit an outcome.
+MAX_CONTEXT_BYTES: Final = 3 * MIB
+MAX_AGENT_ID_CHARS: Final = 100
+MAX_AGENT_ROUNDS: Final = 10_000
+MAX_TOOLS: Final = 64
+MAX_TOOL_NAMES: Final = 64
+MAX_TOOL_NAME_CHARS: Final = 64
+MAX_TOOL_DESCRIPTION_CHARS: Final = 8_000
+MAX_TOOL_CALLS: Final = 64
+MAX_ARGUMENTS_BYTES: Final = 64 * 1024
+MAX_TOOL_RESULT_CHARS: Final = 20_000
+MAX_SUMMARY_CHARS: Final = 20_000
+MAX_SAMPLES: Final = 64
+MAX_LEDGER: Final = 500

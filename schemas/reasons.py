@@ -30,5 +30,13 @@ class Reason(StrEnum):
     # The checks of the whole text would not have any of the texts, or broke on them.
     CHECKS_REJECTED = "checks_rejected"
     CHECK_FAILED = "check_failed"
+    # An agent job was ended before its model said that it is done.
+    BREAKER_TRIPPED = "breaker_tripped"
+    BUDGET_SPENT = "budget_spent"
+    TOOLS_SPENT = "tools_spent"
+    GENERATION_FAILED = "generation_failed"
+    CONTEXT_FULL = "context_full"
+    # It asks for tools that no agent service here has.
+    TOOL_UNAVAILABLE = "tool_unavailable"
     # The outcome found no one to take it.
     RESULT_UNROUTABLE = "result_unroutable"

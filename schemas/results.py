@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from .agents import AgentRecord
 from .jobs import JobId
 from .lineage import FinishReason, Lineage
 from .reasoning import ReasoningRecord
@@ -15,6 +16,14 @@ from .version import SchemaVersion, this_version
 
 class Completed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="completed"):
     """The text was generated and accepted."""
+
+
+class Partial(Struct, frozen=True, kw_only=True, tag_field="kind", tag="partial"):
+    """An agent job was ended before its model said that it is done. The text says what is done and
+    what is not; it never counts as completed."""
+
+    reason: Reason
+    detail: str
 
 
 class Rejected(Struct, frozen=True, kw_only=True, tag_field="kind", tag="rejected"):
@@ -42,7 +51,7 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="kind", tag="failed"):
     detail: str
 
 
-Outcome = Completed | Rejected | Cancelled | Expired | Failed
+Outcome = Completed | Partial | Rejected | Cancelled | Expired | Failed
 
 
 class Timings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,7 +65,8 @@ class Timings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class GenerationResult(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="generation_result"
 ):
-    """The outcome of a job. `(job_id, attempt)` marks duplicates of the same outcome."""
+    """The outcome of a job. `(job_id, attempt)` marks duplicates of the same outcome. `agent` says
+    of an agent job how it came to its text."""
 
     schema_version: SchemaVersion = this_version()
     job_id: JobId
@@ -68,6 +78,7 @@ class GenerationResult(
     usage: Usage = Usage()
     timings: Timings = Timings()
     lineage: Lineage = Lineage()
+    agent: AgentRecord | None = None
     model: str | None = None
     worker: str | None = None
     finished_at: datetime

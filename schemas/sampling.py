@@ -24,10 +24,11 @@ TokenId = Annotated[int, Meta(ge=0, le=MAX_TOKEN_ID)]
 
 
 class StructuredOutput(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Constrain the output by a grammar: exactly one of the four fields is set.
+    """Constrain the output by a grammar: exactly one of the five fields is set.
 
     `json_schema`: JSON that fits the schema; `regex`: text that the pattern matches as a whole;
-    `choice`: one of the texts; `grammar`: a grammar in EBNF.
+    `choice`: one of the texts; `grammar`: a grammar in EBNF; `structural_tag`: parts between marks,
+    held to schemas, in free text or not, as xgrammar writes it down.
     """
 
     json_schema: dict[str, Any] | None = None
@@ -36,18 +37,21 @@ class StructuredOutput(Struct, frozen=True, kw_only=True, omit_defaults=True):
         None
     )
     grammar: Annotated[str, Meta(min_length=1, max_length=MAX_SCHEMA_BYTES)] | None = None
+    structural_tag: dict[str, Any] | None = None
 
     @checked
     def __post_init__(self) -> None:
-        given = [self.json_schema, self.regex, self.choice, self.grammar]
+        given = [self.json_schema, self.regex, self.choice, self.grammar, self.structural_tag]
         if sum(field is not None for field in given) != 1:
             raise InvalidMessage(
                 Reason.INVALID_FIELD,
                 "",
-                "set exactly one of json_schema, regex, choice, grammar",
+                "set exactly one of json_schema, regex, choice, grammar, structural_tag",
             )
         if self.json_schema is not None:
             require_json("json_schema", self.json_schema, max_bytes=MAX_SCHEMA_BYTES)
+        if self.structural_tag is not None:
+            require_json("structural_tag", self.structural_tag, max_bytes=MAX_SCHEMA_BYTES)
         require_clean("regex", [self.regex or ""])
         require_clean("grammar", [self.grammar or ""])
         require_clean("choice", self.choice or ())

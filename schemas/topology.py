@@ -1,10 +1,14 @@
 """Exchanges, queues and bindings, as data.
 
-Why it is so: every queue is a quorum queue with an explicit delivery limit, because defaults differ
-between broker versions. Work queues dead-letter only to the terminal exchange, never to the retry
-path: the broker drops a message that comes round a dead-letter cycle, without a word. A retry is a
-fresh publish by a worker, with one delayed hop. Tunables are queue arguments, so the names carry
-a version: a change of arguments is a new version of the names.
+Why it is so: every queue of work is a quorum queue with an explicit delivery limit, because
+defaults differ between broker versions. Work queues dead-letter only to the terminal exchange,
+never to the retry path: the broker drops a message that comes round a dead-letter cycle, without a
+word. A retry is a fresh publish by a worker, with one delayed hop. Tunables are queue arguments, so
+the names carry a version: a change of arguments is a new version of the names.
+
+Agents have three queues and a log. What is under way goes from queue to queue by transactions, in
+which a full queue would drop a message without a word: those have no limit of length, and what is
+new waits apart, in a queue that has. The log is a stream: reading it changes nothing.
 """
 
 from typing import Final, Literal, get_args
@@ -23,6 +27,9 @@ DELIVERY_LIMIT: Final = 5
 # "Unlimited" is said as a large number: 3.x reads -1 as 0, and each look of an operator counts.
 DEAD_DELIVERY_LIMIT: Final = 1_000_000
 MAX_QUEUE_LENGTH: Final = 1_000_000
+JOURNAL_MAX_AGE: Final = "7D"
+JOURNAL_MAX_BYTES: Final = 2_000_000_000
+TOOL_QUEUE_EXPIRES_MS: Final = 24 * 60 * 60 * 1000
 PRIVATE_REPLY_EXPIRES_MS: Final = 30 * 60 * 1000
 
 ExchangeKind = Literal["direct", "topic", "fanout", "headers"]
@@ -41,6 +48,11 @@ class Queue(Struct, frozen=True):
 
     name: str
     arguments: dict[str, Argument]
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a log, which keeps what was read."""
+        return self.arguments.get("x-queue-type") == "stream"
 
 
 class Binding(Struct, frozen=True):
@@ -93,6 +105,55 @@ class Names(Struct, frozen=True):
         return f"{self.namespace}.dead"
 
     @property
+    def tools(self) -> str:
+        """Direct exchange for calls of tools elsewhere: the routing key is the tool's name."""
+        return f"{self.namespace}.tools"
+
+    @property
+    def agents_key(self) -> str:
+        """Routing key of agent jobs under way, to their next step."""
+        return "agents"
+
+    @property
+    def agents(self) -> str:
+        """The queue of agent jobs under way."""
+        return f"{self.namespace}.agents"
+
+    @property
+    def new_agents_key(self) -> str:
+        """Routing key of agent jobs that nobody has begun."""
+        return "agents.new"
+
+    @property
+    def new_agents(self) -> str:
+        """Their queue."""
+        return f"{self.namespace}.agents.new"
+
+    @property
+    def approvals_key(self) -> str:
+        """Routing key of agent jobs that wait for a person."""
+        return "agents.approvals"
+
+    @property
+    def approvals(self) -> str:
+        """Their queue, which nobody consumes."""
+        return f"{self.namespace}.agents.approvals"
+
+    @property
+    def journal_key(self) -> str:
+        """Routing key of entries of the journal."""
+        return "agents.journal"
+
+    @property
+    def journal(self) -> str:
+        """The stream of what agent jobs did."""
+        return f"{self.namespace}.agents.journal"
+
+    def tool_queue(self, name: str) -> str:
+        """Queue of a tool that is served elsewhere."""
+        return f"{self.namespace}.tools.{name}"
+
+    @property
     def checks_key(self) -> str:
         """Routing key of candidates."""
         return "checks"
@@ -143,7 +204,11 @@ def topology(namespace: str = DEFAULT_NAMESPACE) -> Topology:
         for rung, wait_s in RUNGS.items()
     ]
     work = [(_work(names, names.jobs_queue(lane)), names.jobs_key(lane)) for lane in LANES] + [
-        (_work(names, names.checks), names.checks_key)
+        (_work(names, names.checks), names.checks_key),
+        (_work(names, names.new_agents), names.new_agents_key),
+        (_under_way(names, names.agents), names.agents_key),
+        (_under_way(names, names.approvals, DEAD_DELIVERY_LIMIT), names.approvals_key),
+        (_journal(names), names.journal_key),
     ]
     reply_queue, reply_binding = reply(names, "default")
     return Topology(
@@ -155,6 +220,7 @@ def topology(namespace: str = DEFAULT_NAMESPACE) -> Topology:
             Exchange(names.results, "direct"),
             Exchange(names.events, "topic"),
             Exchange(names.control, "fanout"),
+            Exchange(names.tools, "direct"),
         ),
         queues=(
             _dead(names),
@@ -187,6 +253,44 @@ def reply(names: Names, reply_to: str, *, private: bool = False) -> tuple[Queue,
         arguments["x-expires"] = PRIVATE_REPLY_EXPIRES_MS
     queue = Queue(names.results_queue(reply_to), arguments)
     return queue, Binding(names.results, queue.name, reply_to)
+
+
+def tool(names: Names, name: str) -> tuple[Queue, Binding]:
+    """The queue of a tool that is served elsewhere; it goes when nobody has served it for a day."""
+    arguments: dict[str, Argument] = {
+        "x-queue-type": "quorum",
+        "x-delivery-limit": DELIVERY_LIMIT,
+        "x-max-length": MAX_QUEUE_LENGTH,
+        "x-overflow": "reject-publish",
+        "x-expires": TOOL_QUEUE_EXPIRES_MS,
+    }
+    queue = Queue(names.tool_queue(name), arguments)
+    return queue, Binding(names.tools, queue.name, name)
+
+
+def _under_way(names: Names, name: str, delivery_limit: int = DELIVERY_LIMIT) -> Queue:
+    return Queue(
+        name,
+        {
+            "x-queue-type": "quorum",
+            "x-delivery-limit": delivery_limit,
+            "x-dead-letter-exchange": names.dlx,
+            "x-dead-letter-strategy": "at-least-once",
+            # There is no limit; the strategy wants this to be said.
+            "x-overflow": "reject-publish",
+        },
+    )
+
+
+def _journal(names: Names) -> Queue:
+    return Queue(
+        names.journal,
+        {
+            "x-queue-type": "stream",
+            "x-max-age": JOURNAL_MAX_AGE,
+            "x-max-length-bytes": JOURNAL_MAX_BYTES,
+        },
+    )
 
 
 def _work(names: Names, name: str) -> Queue:

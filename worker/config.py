@@ -110,6 +110,36 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         int, _is("threads of the scoring model; 0: one a core", ge=0, le=1024)
     ] = 0
 
+    # Agents
+    agent_slots: Annotated[
+        int, _is("agent jobs that take a step at the same time", ge=1, le=10_000)
+    ] = 16
+    agent_tools: Annotated[
+        str,
+        _is("Python modules with tools, by commas; installed ones come by themselves"),
+    ] = ""
+    agent_tools_file: Annotated[
+        str, _is("file of tools served elsewhere, as `sluice agent tools --json` writes it")
+    ] = ""
+    agent_step_timeout_s: Annotated[
+        float, _is("wall time of one answer of the model, or of one round's calls", gt=0)
+    ] = 600.0
+    agent_keep_rounds: Annotated[
+        int, _is("latest rounds that the model is told in full", ge=1, le=1_000)
+    ] = 5
+    agent_fold_after: Annotated[
+        int, _is("rounds in full before the older ones are summed up", ge=2, le=1_000)
+    ] = 10
+    tool_parser: Annotated[
+        str, _is("vLLM's parser for the model's calls of tools; empty: calls in plain text")
+    ] = ""
+    chat_template: Annotated[
+        str, _is("file with a chat template in place of the model's own; empty: its own")
+    ] = ""
+    watchdog_file: Annotated[
+        str, _is("TOML file with thresholds of the watchdog, by type of task; empty: none")
+    ] = ""
+
     # Watching
     metrics_host: Annotated[str, _is("address of /metrics, /healthz, /readyz")] = "127.0.0.1"
     metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464

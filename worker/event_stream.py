@@ -16,7 +16,8 @@ from pamqp.commands import Basic
 from ..producer.confirms import APP_ID
 from ..producer.connection import CONNECTION_LOST, open_channel
 from ..producer.errors import BrokerUnreachable
-from ..schemas import CONTENT_TYPE, Delta, GenerationJob, JobEvent, Names, encode
+from ..producer.sending import Job
+from ..schemas import CONTENT_TYPE, Delta, JobEvent, Names, encode
 from ..schemas.codec import tag_of
 from ..schemas.events import Happening
 from .metrics import EVENTS_DROPPED
@@ -41,9 +42,9 @@ class EventStream:
         self._closing = False
         self._quiet_until = 0.0
 
-    def of(self, job: GenerationJob) -> "JobEvents":
-        """The events of one run of a job."""
-        return JobEvents(self, job, self._worker)
+    def of(self, job: Job, first: int = 0) -> "JobEvents":
+        """The events of one run of a job, numbered from `first`."""
+        return JobEvents(self, job, self._worker, first)
 
     def put(self, reply_to: str, message: JobEvent) -> None:
         """Hand an event over. Returns at once."""
@@ -126,11 +127,11 @@ class EventStream:
 class JobEvents:
     """Numbers and stamps the events of one run of a job."""
 
-    def __init__(self, stream: EventStream, job: GenerationJob, worker: str) -> None:
+    def __init__(self, stream: EventStream, job: Job, worker: str, first: int = 0) -> None:
         self._stream = stream
         self._job = job
         self._worker = worker
-        self._seq = 0
+        self._seq = first
 
     def emit(self, event: Happening) -> None:
         """Say what happened. Returns at once."""

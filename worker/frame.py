@@ -189,6 +189,7 @@ class Service(ABC):
         what: str,
         on_message: Callable[[Delivery], None],
         prefetch: int,
+        transactional: bool = False,
     ) -> None:
         subscription = Subscription(
             connection,
@@ -196,6 +197,7 @@ class Service(ABC):
             prepare=partial(_same, queue),
             on_message=on_message,
             prefetch=prefetch,
+            transactional=transactional,
         )
         self._subscriptions.append(subscription)
         await subscription.start(self._die)

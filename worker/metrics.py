@@ -58,5 +58,24 @@ DUPLICATES: Final = Counter(
 EVENTS_DROPPED: Final = Counter(
     "sluice_events_dropped_total", "Events not published: the broker was slow or gone"
 )
+AGENTS: Final = Counter(
+    "sluice_agent_jobs_total", "Agent jobs that ended, by outcome", ["outcome", "reason"]
+)
+AGENT_STEPS: Final = Gauge("sluice_agent_steps", "Steps of agent jobs under way")
+AGENT_STEP_SECONDS: Final = Histogram(
+    "sluice_agent_step_seconds", "How long a step took", ["phase"], buckets=_LATENCY_S
+)
+AGENT_ROUNDS: Final = Counter(
+    "sluice_agent_rounds_total", "Rounds that ended, by what the breaker asked for", ["degree"]
+)
+AGENT_FOLDS: Final = Counter("sluice_agent_folds_total", "Times that older rounds were summed up")
+TOOL_CALLS: Final = Counter(
+    "sluice_tool_calls_total",
+    "Calls of tools that were made, by what came of them",
+    ["tool", "status"],
+)
+TOOL_SECONDS: Final = Histogram(
+    "sluice_tool_seconds", "How long a call of a tool took", buckets=_LATENCY_S
+)
 CONSUMERS: Final = Gauge("sluice_consumers", "Lanes being consumed now")
 LOOP_LAG: Final = Gauge("sluice_event_loop_lag_seconds", "How late the event loop wakes up")

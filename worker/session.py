@@ -63,6 +63,7 @@ def own_gates(gating: JobGating, info: EngineInfo, job: GenerationJob) -> Pipeli
         denied=info.denied,
         structured=job.sampling.structured_output is not None,
         outside=not info.sentinels,
+        exempt=job.exempt,
     )
 
 
@@ -381,6 +382,7 @@ class GenerationSession:
             pending=written.draft.transcript.pending,
             finish_reason=finish,
             structured=written.constrained,
+            exempt=self._job.exempt,
         )
 
     async def _salvaged(self, work: _Work) -> Answered | None:

@@ -5,6 +5,7 @@ its presence and frequency penalties and its bad words don't. So the plug-in app
 itself with the carried tokens counted, and bans what would complete a bad word over the seam.
 """
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -87,6 +88,9 @@ def _structured(wanted: StructuredOutput | None) -> StructuredOutputsParams | No
         regex=wanted.regex,
         choice=list(wanted.choice) if wanted.choice else None,
         grammar=wanted.grammar,
+        structural_tag=(
+            json.dumps(wanted.structural_tag) if wanted.structural_tag is not None else None
+        ),
         # Unbounded white space between JSON tokens is a favourite place to loop for ever.
         disable_any_whitespace=wanted.json_schema is not None,
     )

@@ -14,6 +14,7 @@ HEAD: Final = ("field", "type", "range", "default")
 PATTERNS: Final = {
     "^[A-Za-z0-9][A-Za-z0-9_:-]*$": "letters, digits, `_` `:` `-`",
     "^[a-z][a-z0-9_-]*$": "`a-z` `0-9` `_` `-`",
+    "^[A-Za-z_][A-Za-z0-9_-]{0,63}$": "1–64 characters, letters, digits, `_` `-`",
     "^[a-z]{2,3}$": "two or three of `a-z`",
     "^[A-Za-z_][A-Za-z0-9_.-]*$": "letters, digits, `_` `.` `-`",
     "^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$": "W3C trace context",
@@ -62,6 +63,8 @@ def _kind(field: dict[str, Any]) -> str:
     if "anyOf" in field or "enum" in field:
         said = [f"`{value}`" for value in field.get("enum", ())]
         return " or ".join([*map(_kind, field.get("anyOf", ())), *said])
+    if "prefixItems" in field:
+        return f"pair of {_kind(field['prefixItems'][0])}"
     if "items" in field:
         return f"array of {_kind(field['items'])}"
     if isinstance(field.get("additionalProperties"), dict):
@@ -71,6 +74,8 @@ def _kind(field: dict[str, Any]) -> str:
 
 def _limits(field: dict[str, Any]) -> str:
     field = _plain(field)
+    if "prefixItems" in field:
+        return _limits(field["prefixItems"][0])
     said = [
         *_bounds(field),
         *_size(field, "Length", "characters"),
@@ -95,6 +100,8 @@ def _bounds(field: dict[str, Any]) -> list[str]:
         said.append(f"> {_number(field['exclusiveMinimum'])}")
     if "maximum" in field:
         said.append(f"≤ {_number(field['maximum'])}")
+    if "exclusiveMaximum" in field:
+        said.append(f"< {_number(field['exclusiveMaximum'])}")
     return said
 
 

@@ -221,7 +221,8 @@ def test_the_diagram_is_one_and_leads_somewhere() -> None:
 
 
 def test_the_diagram_has_every_outcome_of_a_run() -> None:
-    outcomes = {str(kind.__struct_config__.tag) for kind in Outcome.__args__}
+    # An agent job ends as `partial`, and no run of a generation job does.
+    outcomes = {str(kind.__struct_config__.tag) for kind in Outcome.__args__} - {"partial"}
     for outcome in outcomes:
         assert ("running", outcome) in edges()
         assert (outcome, "received") in edges()

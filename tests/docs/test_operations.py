@@ -127,7 +127,8 @@ def test_the_numbers_and_names_are_those_of_the_topology() -> None:
     assert f"the queue's delivery limit is {DEAD_DELIVERY_LIMIT:,}" in TEXT
     assert DELIVERY_LIMIT + 1 == 6
     assert "it was delivered six times" in section(TEXT, "`delivery_limit`")
-    for queue in (names.dead, names.checks, names.retry_queue("10m")):
+    agents = (names.new_agents, names.approvals)
+    for queue in (names.dead, names.checks, names.retry_queue("10m"), *agents):
         assert f"`{queue}`" in TEXT
 
 

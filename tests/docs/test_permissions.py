@@ -9,10 +9,13 @@ import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from aiormq.abc import DeliveredMessage
+from pamqp.commands import Basic
 from sluicegate.guards.checks.scores import TextScores
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.service_process import ServiceProcess
@@ -29,8 +32,12 @@ from sluicegate.producer import (
 from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import bind, declare_queue, explained, one_channel
-from sluicegate.schemas import Names, Reason, Rules, reply
-from sluicegate.schemas.topology import RUNGS, Binding, Queue
+from sluicegate.producer.look import Patience, Subject, looking
+from sluicegate.schemas import Names, Reason, Rules, ToolCall, reply
+from sluicegate.schemas.agents import Dispatched
+from sluicegate.schemas.topology import RUNGS, Binding, Queue, tool
+from sluicegate.worker.agent.generation import QueueGenerator, generator
+from sluicegate.worker.agent.journal import Journal
 from sluicegate.worker.checker import Checker
 from sluicegate.worker.config import Config
 from sluicegate.worker.scoring import ScoreRequest, Wants
@@ -336,6 +343,77 @@ async def test_a_worker_sends_a_job_round_by_a_rung(roles: Roles) -> None:
     await publishing("worker", NAMES.retry, NAMES.jobs_key("batch"), rung=rung)(roles)
 
 
+async def test_an_agent_service_writes_the_journal_and_reads_it(roles: Roles) -> None:
+    connection = await connect(roles.url("agent"), timeout_s=WAIT_S, name="tests")
+    try:
+        journal = Journal(connection, ConfirmedPublisher(connection), NAMES)
+        call = ToolCall(id="c", name="t", effect_id="j:1:1:0")
+        since = datetime.now(UTC)
+        await journal.write("j", Dispatched(effect_id=call.effect_id, round=1, call=call))
+        dispatched, returned = await journal.calls("j", since)
+    finally:
+        await close(connection)
+    assert (dispatched, returned) == ({call.effect_id: call}, {})
+
+
+async def test_an_agent_service_has_the_model_answer(roles: Roles, worker: ServiceProcess) -> None:
+    producer = generator(roles.url("agent"), NAMES, connect_timeout_s=WAIT_S)
+    async with producer:
+        result = await QueueGenerator(producer)(GenerationJob(prompt="hello"), WAIT_S)
+    assert result is not None
+    assert result.text == "hello"
+
+
+async def test_an_agent_service_takes_and_publishes_what_it_must(roles: Roles) -> None:
+    keys = (NAMES.new_agents_key, NAMES.agents_key, NAMES.approvals_key)
+    for key, queue in zip(keys, (NAMES.new_agents, NAMES.agents, NAMES.approvals), strict=True):
+        await publishing("agent", NAMES.jobs, key)(roles)
+        await consuming("agent", queue)(roles)
+    await publishing("publisher", NAMES.jobs, NAMES.new_agents_key)(roles)
+    await publishing("agent", NAMES.results, "default")(roles)
+    await publishing("agent", NAMES.dlx, "")(roles)
+
+
+async def test_an_agent_service_looks_at_what_waits_for_a_person(roles: Roles) -> None:
+    subject = Subject(NAMES.approvals, "calls", "tests")
+    async with looking(
+        roles.url("agent"), subject, timeout_s=WAIT_S, name="tests", patience=Patience()
+    ) as look:
+        assert look.total >= 0
+
+
+async def test_a_tool_is_served_elsewhere(roles: Roles) -> None:
+    queue, bound = tool(NAMES, "search")
+    await declaring("searcher", queue)(roles)
+    await binding("searcher", bound)(roles)
+    server = await connect(roles.url("searcher"), timeout_s=WAIT_S, name="tests")
+    client = await connect(roles.url("agent"), timeout_s=WAIT_S, name="tests")
+    try:
+        async with one_channel(client, WAIT_S) as asking, one_channel(server, WAIT_S) as serving:
+            replies: asyncio.Queue[bytes] = asyncio.Queue()
+
+            async def answered(message: DeliveredMessage) -> None:
+                await replies.put(message.body)
+
+            async def serve(message: DeliveredMessage) -> None:
+                back = message.header.properties.reply_to or ""
+                await serving.basic_publish(b"found", exchange="", routing_key=back)
+
+            await asking.basic_consume("amq.rabbitmq.reply-to", answered, no_ack=True)
+            await serving.basic_consume(queue.name, serve, no_ack=True)
+            await asking.basic_publish(
+                b"{}",
+                exchange=NAMES.tools,
+                routing_key="search",
+                properties=Basic.Properties(reply_to="amq.rabbitmq.reply-to"),
+            )
+            async with asyncio.timeout(WAIT_S):
+                assert await replies.get() == b"found"
+    finally:
+        await close(client)
+        await close(server)
+
+
 INTERACTIVE = NAMES.jobs_queue("interactive")
 FORBIDDEN: dict[str, Deed] = {
     "a worker reads no results": consuming("worker", NAMES.results_queue("default")),
@@ -346,6 +424,20 @@ FORBIDDEN: dict[str, Deed] = {
     "a checker publishes no jobs": publishing("checker", NAMES.jobs, "jobs.batch"),
     "a checker reads no dead letters": consuming("checker", NAMES.dead),
     "a checker declares nothing": declaring("checker", Queue(NAMES.checks, {})),
+    "a worker takes no agent jobs": consuming("worker", NAMES.agents),
+    "a worker calls no tools": publishing("worker", NAMES.tools, "search"),
+    "an agent service takes no jobs": consuming("agent", INTERACTIVE),
+    "an agent service reads no dead letters": consuming("agent", NAMES.dead),
+    "an agent service retries nothing": publishing("agent", NAMES.retry, "agents", rung="5s"),
+    "an agent service serves no tools": declaring("agent", tool(NAMES, "search")[0]),
+    "a tool's server has its own queue alone": declaring("searcher", tool(NAMES, "other")[0]),
+    "a tool's server makes no jobs": publishing("searcher", NAMES.jobs, "jobs.batch"),
+    "a tool's server calls no tools": publishing("searcher", NAMES.tools, "search"),
+    "a tool's server reads no journal": consuming("searcher", NAMES.journal),
+    "a publisher takes no agent jobs": consuming("publisher", NAMES.agents),
+    "a publisher reads no journal": consuming("publisher", NAMES.journal),
+    "a publisher calls no tools": publishing("publisher", NAMES.tools, "search"),
+    "a publisher approves nothing": consuming("publisher", NAMES.approvals),
     "a publisher reads no candidates": consuming("publisher", NAMES.checks),
     "a publisher retries nothing": publishing("publisher", NAMES.retry, "jobs.batch", rung="5s"),
     "a publisher takes no jobs": consuming("publisher", INTERACTIVE),

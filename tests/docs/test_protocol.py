@@ -11,6 +11,7 @@ from sluicegate.rollback import attempt_seed, default_retry_table
 from sluicegate.schemas import (
     CONTENT_TYPE,
     SCHEMA_VERSION,
+    AgentContext,
     CancelJob,
     Candidate,
     DeadLetter,
@@ -20,16 +21,19 @@ from sluicegate.schemas import (
     JobEvent,
     Names,
     Reason,
+    ToolStatus,
     decode,
     encode,
     limits,
     reply,
     topology,
 )
+from sluicegate.schemas.agents import effect_id, round_job_id
 from sluicegate.schemas.codec import MESSAGE_TYPES, Message, tag_of
 from sluicegate.schemas.events import Happening
 from sluicegate.schemas.results import Outcome
-from sluicegate.schemas.topology import LANES, PRIVATE_REPLY_EXPIRES_MS, RUNGS
+from sluicegate.schemas.tools import RAN
+from sluicegate.schemas.topology import LANES, PRIVATE_REPLY_EXPIRES_MS, RUNGS, tool
 
 from .field_tables import HEAD, rows, structs
 from .pages import blocks, headings, prose, read, section, table, tables
@@ -165,6 +169,26 @@ def test_every_outcome_is_told() -> None:
     assert told == {f"`{kind.__struct_config__.tag}`" for kind in Outcome.__args__}
 
 
+def test_every_status_of_a_call_is_told() -> None:
+    told = {row[0]: row[1] for row in table(TEXT, "status").rows}
+    assert list(told) == [f"`{status}`" for status in ToolStatus]
+    assert {name for name, done in told.items() if done != "no"} == {f"`{each}`" for each in RAN}
+
+
+def test_the_agent_in_the_bodies_is_one_and_the_same() -> None:
+    bodies = {body["type"]: body for body in MESSAGES}
+    context = decode(json.dumps(bodies["agent_context"]).encode(), AgentContext)
+    (this,) = context.execution.rounds
+    (call,) = this.calls
+    assert this.job_id == round_job_id(context.job, this.number)
+    assert call.effect_id == effect_id(context.job, this.number, 0)
+    assert bodies["tool_request"]["effect_id"] == call.effect_id
+    assert bodies["tool_request"]["arguments"] == call.arguments
+    assert bodies["tool_request"]["id"] == bodies["tool_reply"]["id"]
+    assert bodies["tool_reply"]["effect_id"] == call.effect_id
+    assert bodies["journal_entry"]["entry"]["effect_id"] == call.effect_id
+
+
 def test_every_limit_is_told() -> None:
     wanted = {
         f"`{name}`": f"{value:,}" for name, value in vars(limits).items() if name.startswith("MAX_")
@@ -185,14 +209,17 @@ def test_the_routing_keys_are_those_of_the_topology() -> None:
     assert keys[names.events] == f"`{names.event_key('<reply_to>', '<job id>', '<kind>')}`"
     assert f"with the key `{names.checks_key}`" in table(TEXT, "exchange").rows[0][2]
     replies = [names.results_queue(key) for key in ("default", "orders")]
-    for queue in (names.dead, names.checks, *replies):
+    agents = (names.agents, names.approvals, names.journal, names.tool_queue("NAME"))
+    assert f"with the key `{names.new_agents_key}`" in table(TEXT, "exchange").rows[0][2]
+    for queue in (names.dead, names.checks, *replies, *agents):
         assert f"`{queue}`" in TEXT
 
 
 def test_the_arguments_of_a_reply_queue_are_ours() -> None:
     names = Names()
-    (told,) = (each for each in JSON if "x-queue-type" in each)
+    told, of_a_tool = (each for each in JSON if "x-queue-type" in each)
     assert told == reply(names, "orders")[0].arguments
+    assert of_a_tool == tool(names, "any")[0].arguments
     private = reply(names, "x", private=True)[0].arguments
     assert private == {**told, "x-expires": PRIVATE_REPLY_EXPIRES_MS}
     assert f'"x-expires": {PRIVATE_REPLY_EXPIRES_MS}' in TEXT

@@ -7,7 +7,7 @@ from typing import Any
 
 import aiormq
 from aio_pika.abc import AbstractRobustConnection
-from sluicegate.ops.dlq_letter import Letter, Properties, read_letter
+from sluicegate.ops.dlq_letter import Kept, Letter, Properties, read_letter
 from sluicegate.ops.dlq_queue import looking
 from sluicegate.producer.connection import close_channel, open_channel
 from sluicegate.schemas import (
@@ -213,7 +213,7 @@ def moved(reason: str, queue: str = "sluice.v1.jobs.interactive") -> dict[str, A
 
 
 def view(
-    message: DeadLetter | GenerationJob | Candidate | bytes,
+    message: Kept | bytes,
     headers: dict[str, Any] | None = None,
     *,
     position: int = 0,
@@ -226,7 +226,7 @@ def view(
 async def bury(
     connection: AbstractRobustConnection,
     names: Names,
-    bodies: Iterable[DeadLetter | GenerationJob | Candidate | bytes],
+    bodies: Iterable[Kept | bytes],
     headers: dict[str, Any] | None = None,
 ) -> None:
     """Publish them to the dead letters, in order, each confirmed."""

@@ -16,6 +16,7 @@ import pytest
 from click.testing import CliRunner, Result
 from sluicegate.ops import cli, failures
 from sluicegate.ops.cli import COMMANDS, main
+from sluicegate.ops.cmd_agent import AGENT_COMMANDS
 from sluicegate.producer import errors as producer_errors
 from sluicegate.producer.versions import WrongBroker
 from sluicegate.schemas import InvalidMessage, Reason, SluiceError
@@ -68,7 +69,11 @@ class TestAnswersAtOnce:
         }
         assert foreign == set()
         ours = {name for name in loaded if name.startswith("sluicegate.")}
-        assert ours == {"sluicegate.ops", "sluicegate.ops.cli"}
+        assert ours == {"sluicegate.ops", "sluicegate.ops.cli", "sluicegate.ops.lazy_group"}
+
+    def test_help_of_a_group_imports_none_of_its_commands(self) -> None:
+        loaded = modules_after(run_cli("agent", "--help"), said="Usage: sluice agent")
+        assert not {name for name in loaded if name.startswith("sluicegate.ops.cmd_agent_")}
 
     def test_the_program_answers_in_time(self) -> None:
         def once() -> float:
@@ -83,6 +88,11 @@ class TestAnswersAtOnce:
     def test_help_of_a_command_loads_no_engine(self, name: str) -> None:
         loaded = modules_after(run_cli(name, "--help"), said=f"Usage: sluice {name}")
         assert not loaded & HEAVY
+
+    @pytest.mark.parametrize("name", AGENT_COMMANDS)
+    def test_help_of_a_command_of_agents_loads_no_engine(self, name: str) -> None:
+        said = f"Usage: sluice agent {name}"
+        assert not modules_after(run_cli("agent", name, "--help"), said=said) & HEAVY
 
     def test_a_backend_that_publishes_loads_no_engine(self) -> None:
         assert not modules_after("import sluicegate.producer") & HEAVY
@@ -105,6 +115,17 @@ class TestHelp:
 
     def test_the_version_is_that_of_the_distribution(self) -> None:
         assert sluice("--version").stdout == f"sluice {importlib.metadata.version('sluicegate')}\n"
+
+    @pytest.mark.parametrize("name", AGENT_COMMANDS)
+    def test_the_table_of_agents_tells_the_truth(self, name: str) -> None:
+        said = sluice("agent", "--help").stdout
+        assert f"  {name} " in said
+        assert sluice("agent", name, "--help").exit_code == 0
+
+    def test_a_wrong_command_of_a_group_suggests_the_nearest(self) -> None:
+        result = sluice("agent", "trase")
+        assert result.exit_code == 2
+        assert "No such command 'trase'. Did you mean 'trace'?" in result.stderr
 
     @pytest.mark.parametrize(
         ("wrong", "hint"),
@@ -288,4 +309,5 @@ def _plain(value: Any) -> Any:
 
 def test_the_table_of_commands_is_what_is_there() -> None:
     there = {path.stem.removeprefix("cmd_") for path in Path(cli.__file__).parent.glob("cmd_*.py")}
-    assert there == set(COMMANDS)
+    of_agents = {f"agent_{name.replace('-', '_')}" for name in AGENT_COMMANDS}
+    assert there == {*COMMANDS, *of_agents}

@@ -4,7 +4,9 @@ from datetime import timedelta
 
 import msgspec
 import pytest
-from sluicegate.ops.dlq_again import Changes, Refusal, Sending, again, parse_sets
+from sluicegate.ops.dlq_again import again
+from sluicegate.ops.dlq_changes import Changes, parse_sets
+from sluicegate.ops.dlq_sending import Refusal, Sending
 from sluicegate.ops.dlq_letter import Properties, read_letter
 from sluicegate.schemas import (
     Candidate,

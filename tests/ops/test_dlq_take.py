@@ -13,7 +13,7 @@ from aio_pika.abc import AbstractRobustConnection
 from aiormq import spec
 from msgspec import structs
 from sluicegate.ops import dlq_take
-from sluicegate.ops.dlq_again import Changes
+from sluicegate.ops.dlq_changes import Changes
 from sluicegate.ops.dlq_queue import looking
 from sluicegate.ops.dlq_take import clear_away, send_back
 from sluicegate.producer.connection import close_channel, open_channel

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,11 @@ from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import one_channel
 from sluicegate.schemas import (
     Accepted,
+    AgentRecord,
+    ApprovalWanted,
     AttemptRecord,
     Completed,
+    Decision,
     Delta,
     Finished,
     Flaw,
@@ -27,11 +31,14 @@ from sluicegate.schemas import (
     GenerationResult,
     Lineage,
     Names,
+    Partial,
     Reason,
     Reasoned,
     Reasoning,
     ReasoningRecord,
     Rejected,
+    RoundEnded,
+    Stop,
 )
 
 from ..producer.fake_worker import FakeWorker, answer, working
@@ -133,6 +140,24 @@ def refuse(job: GenerationJob) -> GenerationResult:
     return GenerationResult(
         job_id=job.id, attempt=1, outcome=outcome, finished_at=answer(job).finished_at
     )
+
+
+SHORT = Partial(reason=Reason.BUDGET_SPENT, detail="no tokens are left")
+NOON = datetime(2031, 5, 1, 12, 0, tzinfo=UTC)
+
+
+def partly(job: GenerationJob) -> GenerationResult:
+    """As of an agent job that was ended."""
+    record = AgentRecord(
+        rounds=12,
+        tool_calls=1,
+        warnings=2,
+        stopped=Stop(reason=Reason.BUDGET_SPENT),
+        written_by="template",
+        done=("round 1: search gave 17",),
+        not_done=tuple(f"round {n}: send_mail \x1b[31m was not run" for n in range(1, 9)),
+    )
+    return msgspec.structs.replace(answer(job), outcome=SHORT, agent=record)
 
 
 def refuse_some(job: GenerationJob) -> GenerationResult:
@@ -663,6 +688,26 @@ class TestWatch:
         ]
         worker.going.set()
 
+    async def test_an_agent_job_round_by_round(self, cli: Cli, worker: FakeWorker) -> None:
+        process, job = await self.follow(cli, worker)
+        decision = Decision(state="warning", warnings=1, degree="warn", because="it \x1b[2Jrepeats")
+        calls = ("search: ok", "read\x1b]0;x\x07: timeout")
+        ended_ = RoundEnded(round=3, calls=calls, tokens=431, score=4, decision=decision)
+        wanted = ApprovalWanted(round=4, calls=("send_mail",), expires_at=NOON)
+        await worker.tell(job, ended_, 1)
+        await worker.tell(job, wanted, 2)
+        await worker.tell(job, Finished(outcome=SHORT), 3)
+        done = await ended(process)
+        # What is not completed is not well, however much of it is done.
+        assert done.code == 1
+        assert "\x1b" not in done.out
+        assert "round 3: search: ok; read" in done.out
+        assert "(431 tokens, score 4, warning, warn: it " in done.out
+        assert "round 4 waits for a person until 2031-05-0" in done.out
+        assert "send_mail. See `sluice agent approvals`\n" in done.out
+        assert done.out.endswith("finished: partial (budget_spent): no tokens are left\n")
+        worker.going.set()
+
     async def test_json_and_what_was_not_completed(self, cli: Cli, worker: FakeWorker) -> None:
         process, job = await self.follow(cli, worker, "--json")
         await worker.tell(job, Finished(outcome=refuse(job).outcome), 1)
@@ -725,3 +770,27 @@ class TestResults:
         await asyncio.wait_for(worker.answered.acquire(), 20)
         taken = await cli.run("results")
         assert taken.out == f"job-1: completed (reasoning: {CUT_SAID})\nYou said: hello\n\n"
+
+    async def test_how_an_agent_job_came_to_its_text(self, cli: Cli, worker: FakeWorker) -> None:
+        worker.answer = partly
+        await cli.run("submit", "--prompt", "hello", "--id", "job-1")
+        await asyncio.wait_for(worker.answered.acquire(), 20)
+        taken = await cli.run("results")
+        first, title, *listed = taken.out.splitlines()
+        assert first == (
+            "job-1: partial (budget_spent): no tokens are left (agent: 12 rounds, 1 call, "
+            "2 warnings, its text was put together from the record)"
+        )
+        assert title == "not done (3 more before these):"
+        assert listed[0].startswith("  - round 4: send_mail")
+        assert listed[4].startswith("  - round 8: ")
+        assert listed[5] == "You said: hello"
+        assert "\x1b" not in taken.out
+
+    async def test_a_partial_answer_is_not_completed(self, cli: Cli, worker: FakeWorker) -> None:
+        worker.answer = partly
+        done = await cli.run("submit", "--prompt", "hello", "--wait", "--json")
+        assert done.code == 1
+        result = json.loads(done.out.splitlines()[-1])
+        assert (result["outcome"]["kind"], result["agent"]["rounds"]) == ("partial", 12)
+        assert "partial (budget_spent): no tokens are left" in done.err

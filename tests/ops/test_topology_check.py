@@ -118,6 +118,14 @@ class TestTheBrokersWords:
         assert seen.properties == ASKED | {"x-queue-type": "stream"}
         assert seen.unchecked
 
+    def test_where_a_stream_is_asked_for_its_age_is_a_property_like_any_other(self) -> None:
+        text = inequivalent("x-max-age", "received '7D' but current is '5D'")
+        assert read_refusal(text, ASKED, "x-max-priority") == Conflict("x-max-age", "5D")
+        text = inequivalent("x-max-priority", "received '1' but current is none")
+        seen = read_refusal(text, ASKED, "x-max-priority")
+        assert isinstance(seen, Seen)
+        assert seen.properties == ASKED | {"x-queue-type": "classic"}
+
 
 def as_observed(made: Topology) -> Observed:
     return Observed(

@@ -168,7 +168,9 @@ class TestApply:
         ended = await apply(broker_url, empty)
         assert ended.code == 0
         assert f"created: exchange {names.events}\ncreated: queue {names.dead}\n" in ended.stdout
-        assert "2 created, 13 were there already" in ended.stdout
+        made = topology(empty)
+        there = len(made.exchanges) + len(made.queues) - 2
+        assert f"2 created, {there} were there already" in ended.stdout
 
     async def test_it_creates_nothing_where_something_differs(
         self, broker_url: str, empty: str
@@ -240,6 +242,31 @@ class TestCheck:
         assert (await check(broker_url, empty, "--json")).data == first.data
         # Where the type differs the arguments can't be compared, and that is said.
         assert [each for each in first.data["unchecked"] if "checks" in each]
+
+    @pytest.mark.parametrize(
+        ("arguments", "kind"),
+        [
+            ({"x-queue-type": "quorum", "x-max-length": 7}, "quorum"),
+            ({}, "classic"),
+            ({"x-max-priority": 3}, "classic"),
+        ],
+    )
+    async def test_a_journal_that_is_no_stream(
+        self, broker_url: str, empty: str, arguments: dict[str, Any], kind: str
+    ) -> None:
+        await apply(broker_url, empty)
+        journal = Names(empty).journal
+        await on_broker(
+            broker_url,
+            lambda channel: channel.queue_delete(journal),
+            lambda channel: channel.queue_declare(journal, durable=True, arguments=arguments),
+        )
+        ended = await check(broker_url, empty, "--json")
+        assert ended.code == 1
+        said = f"queue {journal}: x-queue-type is {kind}, should be stream"
+        assert said in ended.differences
+        assert all(each.startswith(f"queue {journal}: ") for each in ended.differences)
+        assert (await check(broker_url, empty, "--json")).data == ended.data
 
     async def test_names_too_long_for_the_brokers_answers(
         self, broker_url: str, empty: str
@@ -418,7 +445,8 @@ async def make_differences(url: str, namespace: str) -> None:
         await channel.queue_declare(names.jobs_queue("interactive"), durable=True, arguments=single)
         await channel.queue_declare(names.checks, durable=True)
         await channel.queue_declare(names.retry_queue("2m"), durable=True, arguments=stream)
-        for name in (names.dead, names.results_queue("default")):
+        await channel.queue_declare(names.journal, durable=True, arguments=stream)
+        for name in (names.dead, names.new_agents, names.results_queue("default")):
             arguments: dict[str, Any] = by_name[name]
             await channel.queue_declare(name, durable=True, arguments=arguments)
 
@@ -443,6 +471,10 @@ def expected_differences(namespace: str) -> list[str]:
         f"queue {n}.checks: x-dead-letter-exchange is not set, should be {n}.dlx",
         f"queue {n}.checks: x-overflow is not set, should be reject-publish",
         f"queue {n}.checks: x-max-length is not set, should be 1000000",
+        f"queue {n}.agents: missing",
+        f"queue {n}.agents.approvals: missing",
+        f"queue {n}.agents.journal: x-max-age is 5D, should be 7D",
+        f"queue {n}.agents.journal: x-max-length-bytes is not set, should be 2000000000",
         f"queue {n}.retry.5s: missing",
         f"queue {n}.retry.30s: missing",
         f"queue {n}.retry.2m: x-queue-type is stream, should be quorum",

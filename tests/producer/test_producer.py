@@ -122,7 +122,7 @@ async def test_an_invalid_job_among_many_stops_them_all(
             await producer.publish_many([job(), bad, job()])
         assert failed.value.published == {}
         assert set(failed.value.failures) == {1}
-        with pytest.raises(TypeError, match="number 0 is no GenerationJob"):
+        with pytest.raises(TypeError, match="number 0 is no job"):
             await producer.publish_many(["Why?"])  # pyright: ignore[reportArgumentType]
         assert await depth(broker_url, Names(namespace).jobs_queue("interactive")) == 0
     assert worker.seen == []

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, cast, get_args
 
 import msgspec
@@ -39,6 +38,7 @@ from sluicegate.schemas import (
     Message,
     Mutation,
     Origin,
+    Partial,
     Reason,
     Rejected,
     Retrying,
@@ -57,36 +57,20 @@ from sluicegate.schemas.codec import MESSAGE_TYPES, limit_of, tag_of
 from sluicegate.schemas.json_schema import message_schemas
 from sluicegate.schemas.limits import MAX_NESTING
 
-clean = st.characters(exclude_characters="\x00", exclude_categories=("Cs",))
-text = st.text(clean, max_size=40)
-short = st.text(clean, min_size=1, max_size=20)
-spoken = text.filter(lambda said: bool(said.strip()))
-ids = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_:-]{0,127}", fullmatch=True)
-zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-
-
-def moment(microseconds: int, zone: timezone) -> datetime:
-    return datetime.fromtimestamp(microseconds / 1e6, zone)
-
-
-moments = st.builds(moment, st.integers(0, 2**52), st.just(UTC) | zones)
-counts = st.integers(0, 10**9)
-seconds = st.floats(0, 1e9)
-
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(10**40), 10**40)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+from . import agent_messages
+from .values import (
+    counts,
+    ids,
+    json_values,
+    keys,
+    maybe,
+    moments,
+    objects,
+    seconds,
+    short,
+    spoken,
+    text,
 )
-keys = st.text(st.characters(exclude_categories=("Cs",)), max_size=10)
-json_values = st.recursive(
-    scalars,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=4),
-    max_leaves=15,
-)
-objects = st.dictionaries(keys, json_values, max_size=4)
 
 
 def assert_refused_or_sound(body: bytes, kind: type[Message]) -> None:
@@ -114,15 +98,12 @@ def places(value: Any) -> Iterator[tuple[Any, Any]]:
         yield from places(item)
 
 
-def maybe(strategy: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.none() | strategy
-
-
 structured = st.one_of(
     st.builds(StructuredOutput, json_schema=objects),
     st.builds(StructuredOutput, regex=short),
     st.builds(StructuredOutput, choice=st.lists(short, min_size=1, max_size=3).map(tuple)),
     st.builds(StructuredOutput, grammar=short),
+    st.builds(StructuredOutput, structural_tag=objects),
 )
 
 
@@ -266,6 +247,7 @@ def jobs(draw: st.DrawFn) -> GenerationJob:
         sampling=draw(samplings()),
         profile=draw(st.from_regex(r"[a-z][a-z0-9_-]{0,63}", fullmatch=True)),
         gates=draw(objects),
+        exempt=tuple(draw(st.lists(st.tuples(short, short), max_size=2))),
         checks=draw(st.sampled_from(["off", "observe", "block"])),
         rules=draw(rules),
         lane=draw(st.sampled_from(get_args(Lane))),
@@ -290,6 +272,7 @@ def jobs(draw: st.DrawFn) -> GenerationJob:
 reasons = st.sampled_from(Reason)
 outcomes = st.one_of(
     st.just(Completed()),
+    st.builds(Partial, reason=reasons, detail=text),
     st.builds(Rejected, reason=reasons, detail=text, field=maybe(text)),
     st.just(Cancelled()),
     st.builds(Expired, deadline=moments),
@@ -306,6 +289,7 @@ results = st.builds(
     usage=usages,
     timings=st.builds(Timings, queued_s=maybe(seconds), engine_s=seconds),
     lineage=lineages,
+    agent=maybe(agent_messages.records),
     model=maybe(text),
     worker=maybe(text),
     finished_at=moments,
@@ -327,6 +311,7 @@ events = st.builds(
         st.builds(Retrying, next_attempt=st.integers(1, 10), detail=text, wait_s=seconds),
         st.builds(Judged, verdict=verdicts),
         st.builds(Finished, outcome=outcomes),
+        agent_messages.happenings,
     ),
 )
 dead_letters = st.builds(
@@ -338,13 +323,14 @@ dead_letters = st.builds(
     at=moments,
     origin=st.builds(
         Origin,
-        stage=st.sampled_from(["decode", "admit", "generate", "check", "deliver"]),
+        stage=st.sampled_from(["decode", "admit", "generate", "check", "agent", "deliver"]),
         worker=text,
         queue=text,
         routing_key=maybe(text),
         redelivered=st.booleans(),
     ),
     job=maybe(jobs()),
+    agent=maybe(agent_messages.contexts()),
     raw_body=maybe(st.binary(max_size=100)),
     raw_body_bytes=maybe(counts),
     result=maybe(results),
@@ -365,7 +351,9 @@ def candidates(draw: st.DrawFn) -> Candidate:
 
 
 cancels = st.builds(CancelJob, job_id=ids, at=moments)
-messages = st.one_of(jobs(), candidates(), results, events, dead_letters, cancels)
+messages = st.one_of(
+    jobs(), candidates(), results, events, dead_letters, cancels, agent_messages.messages
+)
 
 VALIDATORS: dict[str, Any] = {
     name: Draft202012Validator(schema) for name, schema in message_schemas().items()
@@ -399,7 +387,19 @@ def test_unknown_fields_are_tolerated_at_every_level(message: Message) -> None:
         assert decode(body, type(message)) == message
 
 
-FREE_FORM = {"metadata", "gates", "parameters", "versions", "json_schema", "logit_bias"}
+FREE_FORM = {
+    "metadata",
+    "gates",
+    "parameters",
+    "versions",
+    "json_schema",
+    "structural_tag",
+    "logit_bias",
+    "watchdog",
+    "arguments",
+    "measured",
+    "by_tool",
+}
 
 
 def with_more(value: Any, *, free: bool = False) -> Any:
@@ -453,14 +453,14 @@ def test_a_damaged_body_is_refused_or_still_a_message(
     peek(bytes(body))
 
 
-@given(jobs(), st.data())
+@given(jobs() | agent_messages.messages, st.data())
 def test_a_wrong_value_anywhere_is_refused_or_harmless(
-    job: GenerationJob, data: st.DataObject
+    message: Message, data: st.DataObject
 ) -> None:
-    tree = json.loads(encode(job))
+    tree = json.loads(encode(message))
     container, key = data.draw(st.sampled_from(list(places(tree))))
     container[key] = data.draw(json_values)
-    assert_refused_or_sound(json.dumps(tree).encode(), GenerationJob)
+    assert_refused_or_sound(json.dumps(tree).encode(), type(message))
 
 
 @given(st.integers(0, 2 * MAX_NESTING))

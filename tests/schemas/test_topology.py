@@ -4,20 +4,57 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.schemas import Names, Topology, reply, topology
-from sluicegate.schemas.topology import DEFAULT_NAMESPACE, LANES, RUNGS, Exchange
+from sluicegate.schemas.topology import (
+    DEAD_DELIVERY_LIMIT,
+    DEFAULT_NAMESPACE,
+    DELIVERY_LIMIT,
+    LANES,
+    RUNGS,
+    Exchange,
+    Queue,
+    tool,
+)
 
 namespaces = st.from_regex(r"[a-z][a-z0-9_.-]{0,40}", fullmatch=True)
 reply_keys = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_:-]{0,20}", fullmatch=True)
+tool_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_-]{0,63}", fullmatch=True)
+
+
+def under_way(made: Topology) -> set[str]:
+    """Queues that are filled in transactions, in which a full one drops without a word."""
+    return {made.names.agents, made.names.approvals}
 
 
 @given(namespaces)
 def test_every_queue_is_a_quorum_queue_that_says_its_limits(namespace: str) -> None:
-    for queue in topology(namespace).queues:
+    made = topology(namespace)
+    for queue in made.queues:
+        if queue.is_stream:
+            continue
         assert queue.arguments["x-queue-type"] == "quorum"
         # Defaults differ between versions; -1 means 0 on 3.x; a full queue must say so.
         assert int(queue.arguments["x-delivery-limit"]) > 0
-        assert int(queue.arguments["x-max-length"]) > 0
         assert queue.arguments["x-overflow"] == "reject-publish"
+        assert ("x-max-length" in queue.arguments) == (queue.name not in under_way(made))
+        assert int(queue.arguments.get("x-max-length", 1)) > 0
+
+
+@given(namespaces)
+def test_the_journal_alone_is_a_stream_and_forgets(namespace: str) -> None:
+    made = topology(namespace)
+    (journal,) = (queue for queue in made.queues if queue.is_stream)
+    assert journal.name == made.names.journal
+    # A stream without a limit fills the disk; of what a quorum queue has it knows nothing.
+    assert set(journal.arguments) == {"x-queue-type", "x-max-age", "x-max-length-bytes"}
+    assert int(journal.arguments["x-max-length-bytes"]) > 0
+
+
+@given(namespaces)
+def test_an_approval_may_be_looked_at_often_and_a_step_be_tried_a_few_times(namespace: str) -> None:
+    made = topology(namespace)
+    limits = {queue.name: queue.arguments.get("x-delivery-limit") for queue in made.queues}
+    assert limits[made.names.approvals] == DEAD_DELIVERY_LIMIT
+    assert limits[made.names.agents] == limits[made.names.new_agents] == DELIVERY_LIMIT
 
 
 @given(namespaces)
@@ -29,10 +66,20 @@ def test_nothing_that_some_version_refuses_or_misreads(namespace: str) -> None:
         assert -1 not in queue.arguments.values()
 
 
+def work_of(names: Names) -> list[str]:
+    return [
+        *map(names.jobs_queue, LANES),
+        names.checks,
+        names.new_agents,
+        names.agents,
+        names.approvals,
+    ]
+
+
 @given(namespaces)
 def test_work_dies_into_the_terminal_exchange_alone(namespace: str) -> None:
     made = topology(namespace)
-    work = [*map(made.names.jobs_queue, LANES), made.names.checks]
+    work = work_of(made.names)
     by_name = {queue.name: queue for queue in made.queues}
     for name in work:
         assert by_name[name].arguments["x-dead-letter-exchange"] == made.names.dlx
@@ -54,13 +101,13 @@ def test_no_dead_letter_comes_round(namespace: str) -> None:
         }
         for queue in made.queues
     }
-    for lane in LANES:
+    for work in work_of(made.names):
         reached: set[str] = set()
-        frontier = leads_to[made.names.jobs_queue(lane)]
+        frontier = leads_to[work]
         while frontier := frontier - reached:
             reached |= frontier
             frontier = {target for name in frontier for target in leads_to[name]}
-        assert made.names.jobs_queue(lane) not in reached
+        assert work not in reached
 
 
 @given(namespaces)
@@ -117,6 +164,10 @@ def test_the_default_names_are_the_documented_ones() -> None:
         "sluice.v1.jobs.interactive",
         "sluice.v1.jobs.batch",
         "sluice.v1.checks",
+        "sluice.v1.agents.new",
+        "sluice.v1.agents",
+        "sluice.v1.agents.approvals",
+        "sluice.v1.agents.journal",
         "sluice.v1.retry.5s",
         "sluice.v1.retry.30s",
         "sluice.v1.retry.2m",
@@ -145,6 +196,21 @@ def test_the_default_reply_queue_is_like_any_other() -> None:
     queue, binding = reply(made.names, "default")
     assert queue in made.queues
     assert binding in made.bindings
+
+
+@given(namespaces, tool_names)
+def test_a_tool_has_a_queue_by_its_name_that_goes_when_nobody_serves_it(
+    namespace: str, name: str
+) -> None:
+    names = Names(namespace)
+    queue, binding = tool(names, name)
+    assert isinstance(queue, Queue)
+    assert (binding.exchange, binding.queue, binding.routing_key) == (names.tools, queue.name, name)
+    assert queue.name == f"{names.tools}.{name}"
+    assert int(queue.arguments["x-expires"]) > 0
+    # Nobody waits for an old request: it may go, and is no dead letter.
+    assert "x-dead-letter-exchange" not in queue.arguments
+    assert queue.name not in {each.name for each in topology(namespace).queues}
 
 
 @given(namespaces, reply_keys, reply_keys)

@@ -1,0 +1,404 @@
+"""The grammar and the parser are of one mind: what the one lets through, the other reads."""
+
+import json
+import random
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sluicegate.schemas import StructuredOutput, ToolSpec
+from sluicegate.schemas.limits import MAX_SCHEMA_BYTES
+from sluicegate.worker.dialects.dialect import Parsed
+from sluicegate.worker.dialects.grammar import text_grammar
+from sluicegate.worker.dialects.text import TextDialect
+from sluicegate.worker.dialects.text_parse import parse
+from sluicegate.worker.dialects.tokens import ByteTokens
+
+# xgrammar imports torch, which warns of many things that are not ours to mend.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+END: Final = 0
+# The end, ASCII, and pieces that make a walk come to the point.
+WORDS: Final = [
+    "</s>",
+    *map(chr, range(9, 127)),
+    "Action: ",
+    "Action Input: ",
+    "Final Answer: ",
+    "Thought: ",
+    "Observation: ",
+    "final",
+    " answer",
+    "observation",
+    '"}',
+    '": ',
+    '", "',
+    "}\n",
+    "\n\n",
+    "é",
+    "中。",
+    "\\u00e9",
+    "\\ud800",
+]
+SLOW: Final = settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+
+WEATHER: Final = ToolSpec(
+    name="weather",
+    parameters={
+        "type": "object",
+        "properties": {
+            "city": {"type": "string", "maxLength": 40},
+            "days": {"type": "integer", "minimum": 1},
+            "units": {"enum": ["c", "f"]},
+        },
+        "required": ["city"],
+        "additionalProperties": False,
+    },
+)
+ANY: Final = ToolSpec(name="any_thing")
+SEARCH: Final = ToolSpec(
+    name="search",
+    parameters={"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]},
+)
+
+
+@cache
+def compiler() -> Any:
+    import xgrammar
+
+    info = xgrammar.TokenizerInfo(
+        list(WORDS), vocab_size=len(WORDS), stop_token_ids=[END], add_prefix_space=False
+    )
+    return xgrammar.GrammarCompiler(info, max_threads=1)
+
+
+def matcher(grammar: str, **options: Any) -> Any:
+    import xgrammar
+
+    return xgrammar.GrammarMatcher(compiler().compile_grammar(grammar), **options)
+
+
+def accepts(grammar: str, text: str) -> bool:
+    """The text as a whole."""
+    found = matcher(grammar, terminate_without_stop_token=True)
+    return bool(found.accept_string(text) and found.is_completed())
+
+
+def walk(grammar: str, seed: int) -> str:
+    """A text that the grammar allows, by the way it is used: token by token."""
+    import xgrammar
+
+    found = matcher(grammar)
+    mask = xgrammar.allocate_token_bitmask(1, len(WORDS))
+    chance = random.Random(seed)
+    said: list[str] = []
+    while not found.is_terminated():
+        found.fill_next_token_bitmask(mask)
+        bits = int(mask[0][0]) & 0xFFFFFFFF
+        words = [int(word) & 0xFFFFFFFF for word in mask[0]]
+        allowed = [i for i in range(len(WORDS)) if words[i // 32] >> (i % 32) & 1]
+        assert allowed, ("nothing may come", said, bits)
+        # Strings and answers would go on for long.
+        ends = [i for i in allowed if WORDS[i] in ('"', "}", "]", "</s>", "\n")]
+        token = chance.choice(ends if ends and chance.random() < 0.4 + len(said) / 400 else allowed)
+        assert found.accept_token(token)
+        if token != END:
+            said.append(WORDS[token])
+    return "".join(said)
+
+
+def fits(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether JSON fits a schema of the kinds below."""
+    if "anyOf" in schema:
+        return any(fits(value, one) for one in schema["anyOf"])
+    if "enum" in schema:
+        return value in schema["enum"]
+    match schema.get("type"):
+        case "string":
+            least, most = schema.get("minLength", 0), schema.get("maxLength", 10**9)
+            return isinstance(value, str) and least <= len(value) <= most
+        case "integer":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case "boolean":
+            return isinstance(value, bool)
+        case "null":
+            return value is None
+        case "array":
+            least, most = schema.get("minItems", 0), schema.get("maxItems", 10**9)
+            return (
+                isinstance(value, list)
+                and least <= len(value) <= most
+                and all(fits(item, schema["items"]) for item in value)
+            )
+        case "object" if "properties" in schema:
+            return (
+                isinstance(value, dict)
+                and set(schema.get("required", ())) <= set(value) <= set(schema["properties"])
+                and all(fits(value[key], schema["properties"][key]) for key in value)
+            )
+        case _:
+            return isinstance(value, dict)
+
+
+def some(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
+    """JSON that fits it."""
+    if "anyOf" in schema:
+        return st.one_of([some(one) for one in schema["anyOf"]])
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    match schema["type"]:
+        case "string":
+            chars = st.characters(codec="utf-8", exclude_categories=["Cs"])
+            return st.text(
+                chars, min_size=schema.get("minLength", 0), max_size=schema.get("maxLength", 9)
+            )
+        case "integer":
+            return st.integers(-(10**9), 10**9)
+        case "number":
+            return st.integers(-(10**6), 10**6).map(lambda number: number / 8)
+        case "boolean":
+            return st.booleans()
+        case "null":
+            return st.none()
+        case "array":
+            return st.lists(
+                some(schema["items"]),
+                min_size=schema.get("minItems", 0),
+                max_size=schema.get("maxItems", 3),
+            )
+        case _:
+            properties = {key: some(one) for key, one in schema["properties"].items()}
+            needed = set(schema["required"])
+            return st.fixed_dictionaries(
+                {key: value for key, value in properties.items() if key in needed},
+                optional={key: value for key, value in properties.items() if key not in needed},
+            ).map(lambda made: {key: made[key] for key in properties if key in made})
+
+
+KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
+LEAVES = st.one_of(
+    st.builds(
+        lambda least, more: {"type": "string", "minLength": least, "maxLength": least + more},
+        st.integers(0, 3),
+        st.integers(0, 5),
+    ),
+    st.sampled_from([{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]),
+    st.lists(KEYS | st.integers(-9, 9) | st.none() | st.booleans(), min_size=1, max_size=3).map(
+        lambda values: {"enum": values}
+    ),
+)
+
+
+def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    def made(properties: dict[str, Any], needed: list[bool]) -> dict[str, Any]:
+        required = [key for key, is_needed in zip(properties, needed, strict=False) if is_needed]
+        return {"type": "object", "properties": properties, "required": required}
+
+    return st.builds(
+        made,
+        st.dictionaries(KEYS, inner, min_size=1, max_size=4),
+        st.lists(st.booleans(), min_size=4, max_size=4),
+    )
+
+
+SCHEMAS = objects(
+    st.recursive(
+        LEAVES,
+        lambda inner: st.one_of(
+            objects(inner),
+            st.builds(
+                lambda item, least, more: {
+                    "type": "array",
+                    "items": item,
+                    "minItems": least,
+                    "maxItems": least + more,
+                },
+                inner,
+                st.integers(0, 2),
+                st.integers(0, 2),
+            ),
+            st.lists(inner, min_size=1, max_size=2).map(lambda options: {"anyOf": options}),
+        ),
+        max_leaves=4,
+    )
+)
+
+
+@SLOW
+@given(SCHEMAS, st.integers(0, 10**6), st.sampled_from([True, False]))
+def test_what_the_grammar_lets_through_is_read(
+    schema: dict[str, Any], seed: int, may_answer: bool
+) -> None:
+    tools = [ToolSpec(name="one", parameters=schema), WEATHER]
+    text = walk(text_grammar(tools, may_answer=may_answer), seed)
+    found = parse(text, "stop")
+    assert found.failure is None, text
+    assert may_answer or found.answer is None, text
+    for call in found.calls:
+        (tool,) = (tool for tool in tools if tool.name == call.name)
+        assert fits(call.arguments, tool.parameters), text
+
+
+@SLOW
+@given(st.data(), SCHEMAS)
+def test_what_fits_the_schema_may_be_said(data: st.DataObject, schema: dict[str, Any]) -> None:
+    arguments = data.draw(some(schema))
+    for separators in ((", ", ": "), (",", ":")):
+        said = json.dumps(arguments, ensure_ascii=False, separators=separators)
+        said = said.replace("\x7f", "\\u007f")
+        text = f"Thought: so\nAction: one\nAction Input: {said}"
+        assert accepts(text_grammar([ToolSpec(name="one", parameters=schema)]), text), text
+
+
+@SLOW
+@given(st.text(st.sampled_from("aAcCtTiIoOnN pPuUfFlL:\n(\t.sSeErRvVwW"), max_size=40))
+def test_an_answer_is_held_to_what_is_read_as_one(words: str) -> None:
+    text = f"Final Answer: {words}"
+    found = parse(text, "stop")
+    may = accepts(text_grammar([]), text)
+    if may:
+        assert found.answer == words.strip(), "an answer and nothing else"
+    else:
+        blank = words != words.strip() or "\n\n\n" in words or not words
+        blank = blank or any(not line.strip() for line in words.split("\n") if line)
+        odd = any(line.lower().lstrip().startswith("observation") for line in words.split("\n"))
+        assert found.answer is None or blank or odd
+
+
+def texts(name: str) -> list[str]:
+    arguments = {"weather": '{"city": "Paris"}', "search": '{"q": "x"}', "any_thing": '{"a": [1]}'}
+    return [f"Action: {name}\nAction Input: {arguments[name]}"]
+
+
+@pytest.mark.parametrize("tools", [[WEATHER], [WEATHER, ANY], [SEARCH, ANY], [WEATHER, SEARCH, ANY]])
+@pytest.mark.parametrize("may_answer", [True, False])
+def test_only_the_tools_that_are_given(tools: list[ToolSpec], may_answer: bool) -> None:
+    grammar = text_grammar(tools, may_answer=may_answer)
+    names = [tool.name for tool in tools]
+    for name in ("weather", "search", "any_thing"):
+        for text in texts(name):
+            assert accepts(grammar, text) == (name in names)
+            assert accepts(grammar, f"Thought: well, well\n{text}") == (name in names)
+    assert accepts(grammar, "Final Answer: 42") == may_answer
+    both = "\n".join(text for name in names for text in texts(name))
+    assert accepts(grammar, both)
+    assert [call.name for call in parse(both, "stop").calls] == names
+
+
+@pytest.mark.parametrize("may_answer", [True, False])
+def test_no_tool_left_is_the_final_answer(may_answer: bool) -> None:
+    grammar = text_grammar([], may_answer=may_answer)
+    assert accepts(grammar, "Thought: done\nFinal Answer: a\n\nb")
+    assert not any(accepts(grammar, texts(name)[0]) for name in ("weather", "search"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Well.",
+        "Action: weather",
+        'Action: weather\nAction Input: {"days": 3}',
+        'Action: weather\nAction Input: {"city": "P", "more": 1}',
+        'Action: weather\nAction Input: {"city": 5}',
+        f'Action: weather\nAction Input: {{"city": "{"x" * 41}"}}',
+        'Action: weather\nAction Input: {"city": "P", "days": -3}',
+        'Action: weather\nAction Input: {"city": "P", "units": "k"}',
+        'Action: weather\nAction Input: {"city":  "P"}',
+        'Action: weather\nAction Input: {"city": "P"}\n',
+        'Action: weather\nAction Input: {\n"city": "P"}',
+        'Action: weather\nAction Input: {"city": "\\ud800"}',
+        'Action: weather\nAction Input: {"city": "P"}\nObservation: rain',
+        'Action: weather\nAction Input: {"city": "P"}\nFinal Answer: rain',
+        "Final Answer: ",
+        "Final Answer: a\n\n\nb",
+        "Final Answer: a\nObservation: b",
+        f"Thought: {'word ' * 101}\nFinal Answer: a",
+    ],
+)
+def test_what_may_not_be_said(text: str) -> None:
+    assert not accepts(text_grammar([WEATHER]), text)
+
+
+def test_a_schema_of_msgspec_with_references() -> None:
+    node = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "next": {"anyOf": [{"$ref": "#/$defs/Node"}, {"type": "null"}], "default": None},
+        },
+        "required": ["name"],
+    }
+    schema = {
+        "type": "object",
+        "properties": {
+            "head": {"$ref": "#/$defs/Node"},
+            "pair": {
+                "type": "array",
+                "prefixItems": [{"type": "integer"}, {"type": "string"}],
+                "items": False,
+                "minItems": 2,
+                "maxItems": 2,
+            },
+            "tags": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "free": {},
+        },
+        "required": ["head"],
+        "$defs": {"Node": node},
+    }
+    grammar = text_grammar([ToolSpec(name="t", parameters=schema)])
+    good = '{"head": {"name": "a", "next": {"name": "b", "next": null}}, "pair": [1, "x"], '
+    good += '"tags": {"a": 1, "b": 2}, "free": [{"x": [null, 1.5e3]}]}'
+    assert accepts(grammar, f"Action: t\nAction Input: {good}")
+    for bad in ('{"head": {"next": null}}', '{"head": null}', '{"head": {"name": "a"}, "pair": [1]}'):
+        assert not accepts(grammar, f"Action: t\nAction Input: {bad}")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "object", "properties": []},
+        {"type": "object", "properties": {"a": True, "b": 5, "c": {"type": 7}, "d": {"type": []}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/nowhere"}}},
+        {"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}},
+        {"type": "object", "properties": {"a": {"enum": []}, "b": {"anyOf": []}}},
+        {"type": "object", "properties": {"a": {"allOf": [{"type": "string"}, {"minLength": 1}]}}},
+        {"type": "object", "properties": {"a": {"type": "string", "maxLength": "x"}}},
+        {"type": "object", "properties": {"a": {"type": "array", "minItems": 3, "maxItems": 1}}},
+        {"type": "object", "required": "abc"},
+        {"type": "object", "required": ["a"]},
+        {"type": "object", "properties": {"a": {"const": 'x"\\\n\u2028'}}, "required": ["a"]},
+        {"type": "object", "additionalProperties": False},
+    ],
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_schemas_that_make_no_sense_still_make_a_grammar(schema: dict[str, Any], seed: int) -> None:
+    found = parse(walk(text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False), seed), None)
+    assert found.failure is None or "twice" in found.failure.detail
+
+
+def test_what_has_no_room_takes_any_object() -> None:
+    large = {
+        "type": "object",
+        "properties": {f"property_{number}": {"type": "integer"} for number in range(400)},
+    }
+    tools = [ToolSpec(name=f"tool_{number}", parameters=large) for number in range(5)]
+    grammar = text_grammar([*tools, WEATHER])
+    assert len(grammar.encode()) <= MAX_SCHEMA_BYTES
+    StructuredOutput(grammar=grammar)
+    assert accepts(grammar, 'Action: tool_4\nAction Input: {"x": "y"}')
+    assert not accepts(grammar, 'Action: tool_0\nAction Input: {"x": "y"}')
+    assert not accepts(grammar, 'Action: weather\nAction Input: {"x": "y"}'), "small ones have room"
+
+
+def test_the_dialect_gives_it_where_it_is_held() -> None:
+    assert TextDialect(ByteTokens()).grammar([WEATHER]) is None
+    held = TextDialect(ByteTokens(), held=True).grammar([WEATHER])
+    assert held == StructuredOutput(grammar=text_grammar([WEATHER]))
+
+

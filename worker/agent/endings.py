@@ -1,0 +1,111 @@
+"""The end of an agent job: what is published for it. Pure."""
+
+from datetime import datetime
+
+from ...producer.subscription import Delivery
+from ...schemas import (
+    AgentContext,
+    AgentJob,
+    DeadLetter,
+    GenerationResult,
+    InvalidMessage,
+    Outcome,
+    Reason,
+    Timings,
+    content_id,
+)
+from ...schemas import results as outcomes
+from ..publications import Identity, Publication, Settlement, Verb, origin
+from . import rounds
+from .moves import Over
+
+
+def ended(who: Identity, over: Over, delivery: Delivery, now: datetime) -> Settlement:
+    """The settlement of a job that is over. What did not complete leaves its whole scene with the
+    dead letters."""
+    result = _result(who, over.context, over.outcome, now, text=over.text, over=over)
+    publications = [_to_backend(who, over.context.job, result)]
+    if isinstance(over.outcome, outcomes.Partial):
+        publications.insert(0, _letter(who, over.context, over.outcome, delivery, now))
+    return Settlement(tuple(publications), Verb.ACK, over.outcome, over=True)
+
+
+def refused(
+    who: Identity, job: AgentJob, error: InvalidMessage, delivery: Delivery, now: datetime
+) -> Settlement:
+    """The settlement of a job that can't be begun here."""
+    outcome = outcomes.Rejected(reason=error.reason, detail=error.detail, field=error.field)
+    context = rounds.begun(job, now, who.worker)
+    letter = _letter(who, context, outcome, delivery, now)
+    result = _result(who, context, outcome, now)
+    return Settlement((letter, _to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+
+
+def too_late(who: Identity, job: AgentJob, delivery: Delivery, now: datetime) -> Settlement:
+    """The settlement of a job whose deadline passed before it was begun."""
+    outcome = outcomes.Expired(deadline=job.deadline or now)
+    context = rounds.begun(job, now, who.worker)
+    letter = _letter(who, context, outcome, delivery, now)
+    result = _result(who, context, outcome, now)
+    return Settlement((letter, _to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+
+
+def _to_backend(who: Identity, job: AgentJob, result: GenerationResult) -> Publication:
+    return Publication(who.names.results, job.reply_to, result, job.id)
+
+
+def _result(
+    who: Identity,
+    context: AgentContext,
+    outcome: Outcome,
+    now: datetime,
+    *,
+    text: str = "",
+    over: Over | None = None,
+) -> GenerationResult:
+    job = context.job
+    spent = context.orchestration.spent
+    queued = job.enqueued_at
+    return GenerationResult(
+        job_id=job.id,
+        attempt=job.attempt,
+        outcome=outcome,
+        text=text,
+        usage=spent.usage,
+        timings=Timings(
+            queued_s=_seconds(queued, context.orchestration.started_at) if queued else None,
+            engine_s=spent.engine_s,
+        ),
+        agent=over.record if over is not None else None,
+        worker=who.worker,
+        finished_at=now,
+        metadata=job.metadata,
+    )
+
+
+def _seconds(since: datetime, until: datetime) -> float:
+    return max(0.0, (until - since).total_seconds())
+
+
+def _letter(
+    who: Identity,
+    context: AgentContext,
+    outcome: outcomes.Partial | outcomes.Rejected | outcomes.Expired,
+    delivery: Delivery,
+    now: datetime,
+) -> Publication:
+    job = context.job
+    reason = getattr(outcome, "reason", Reason.DEADLINE_PASSED)
+    letter = DeadLetter(
+        # Not drawn: written again after a crash, the copies are known as one.
+        id=content_id(b"agent", job.id.encode(), str(job.attempt).encode(), reason.encode()),
+        job_id=job.id,
+        reason=reason,
+        field=getattr(outcome, "field", None),
+        detail=getattr(outcome, "detail", "") or "the deadline passed before the job was begun",
+        at=now,
+        origin=origin(who, delivery, "agent"),
+        agent=context,
+        versions=dict(who.versions),
+    )
+    return Publication(who.names.dlx, "agent", letter, job.id)

@@ -1,0 +1,181 @@
+"""The state of an agent job from step to step. Pure: each function gives the next context.
+
+Each layer has one writer here: `said` and `closed` write execution, `measured` writes monitoring,
+decision comes from the breaker, and orchestration from whoever spends something.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+
+from ...guards.signatures import call_sample
+from ...schemas import (
+    AgentContext,
+    AgentJob,
+    Assessment,
+    Decision,
+    GenerationResult,
+    Monitoring,
+    Round,
+    RoundSample,
+    Stop,
+    ToolCall,
+    ToolSpec,
+    Usage,
+)
+from ...schemas.agents import Execution, Orchestration, Spent, effect_id, round_job_id
+from ...schemas.limits import MAX_SUMMARY_CHARS
+from ...schemas.tools import RAN
+from ..dialects.dialect import Parsed
+
+replace = msgspec.structs.replace
+
+
+def begun(job: AgentJob, now: datetime, by: str) -> AgentContext:
+    """The first context of a job."""
+    return AgentContext(
+        id=job.id, at=now, by=by, job=job, orchestration=Orchestration(started_at=now)
+    )
+
+
+def stepped(context: AgentContext, now: datetime, by: str) -> AgentContext:
+    """The context as it is published: a revision further."""
+    return replace(context, revision=context.revision + 1, at=now, by=by)
+
+
+def spent(context: AgentContext, result: GenerationResult) -> AgentContext:
+    """The tokens and seconds of a generation job, whatever became of it."""
+    before = context.orchestration.spent
+    return _spend(
+        context,
+        usage=Usage.total((before.usage, result.usage)),
+        engine_s=before.engine_s + result.timings.engine_s,
+    )
+
+
+def said(
+    context: AgentContext, result: GenerationResult, parsed: Parsed, now: datetime
+) -> AgentContext:
+    """A new round, with what the model said. Its calls are open; where it said none, it is over but
+    for the watchdog."""
+    number = next_number(context)
+    calls = tuple(
+        ToolCall(
+            id=asked.id or f"call-{number}-{index}",
+            name=asked.name,
+            arguments=asked.arguments,
+            effect_id=effect_id(context.job, number, index),
+        )
+        for index, asked in enumerate(parsed.calls)
+    )
+    this = Round(
+        number=number,
+        at=now,
+        job_id=round_job_id(context.job, number),
+        said=result.text[:MAX_SUMMARY_CHARS],
+        prose=parsed.prose[:MAX_SUMMARY_CHARS],
+        calls=calls,
+        failure=parsed.failure,
+        degraded=context.decision.degree == "degrade",
+        usage=result.usage,
+        engine_s=result.timings.engine_s,
+    )
+    execution = replace(context.execution, rounds=(*context.execution.rounds, this))
+    before = context.orchestration.spent
+    context = _spend(replace(context, execution=execution), rounds=before.rounds + 1)
+    return to(context, "calling")
+
+
+def next_number(context: AgentContext) -> int:
+    """Of the round that comes. Rounds that were folded away count."""
+    return context.orchestration.spent.rounds + 1
+
+
+def last_round(context: AgentContext) -> Round:
+    """The round that was begun last."""
+    return context.execution.rounds[-1]
+
+
+def with_calls(
+    context: AgentContext, calls: Sequence[ToolCall], *, tools_s: float = 0.0
+) -> AgentContext:
+    """The last round with these calls in place of its own; what ran now is counted as spent."""
+    this = last_round(context)
+    before = context.orchestration.spent
+    by_tool = dict(before.by_tool)
+    ran = 0
+    for old, new in zip(this.calls, calls, strict=True):
+        if old.result is None and new.result is not None and new.result.status in RAN:
+            by_tool[new.name] = by_tool.get(new.name, 0) + 1
+            ran += 1
+    context = _with_last(context, replace(this, calls=tuple(calls), tools_s=this.tools_s + tools_s))
+    return _spend(
+        context,
+        tool_calls=before.tool_calls + ran,
+        by_tool=by_tool,
+        tools_s=before.tools_s + tools_s,
+    )
+
+
+def sample_of(context: AgentContext, specs: dict[str, ToolSpec], now: datetime) -> RoundSample:
+    """The last round as the watchdog sees it."""
+    this = last_round(context)
+    usage = this.usage
+    return RoundSample(
+        number=this.number,
+        at=now,
+        tokens=usage.prompt_tokens + usage.completion_tokens + usage.wasted_tokens,
+        wall_s=this.engine_s + this.tools_s,
+        prose=this.prose,
+        calls=tuple(call_sample(call, specs.get(call.name), now) for call in this.calls),
+        failed=this.failure is not None,
+    )
+
+
+def closed(
+    context: AgentContext, assessment: Assessment, decision: Decision, reminder: str
+) -> AgentContext:
+    """The last round with what watchdog and breaker make of it; the next one may begin."""
+    this = replace(last_round(context), assessment=assessment, decision=decision, reminder=reminder)
+    return to(replace(_with_last(context, this), decision=decision), "thinking")
+
+
+def unused(context: AgentContext, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """The tools that were not called yet."""
+    called = context.orchestration.spent.by_tool
+    return tuple(spec for spec in specs if spec.name not in called)
+
+
+def to(context: AgentContext, phase: str) -> AgentContext:
+    """The context in another phase."""
+    return _orchestrate(context, phase=phase)
+
+
+def stopping(context: AgentContext, stop: Stop) -> AgentContext:
+    """The context, on its way to the end."""
+    return _orchestrate(context, phase="finishing", stop=stop)
+
+
+def waiting(context: AgentContext, now: datetime) -> AgentContext:
+    """The context, left to a person."""
+    return _orchestrate(context, phase="approving", waiting_since=now)
+
+
+def _orchestrate(context: AgentContext, **changes: object) -> AgentContext:
+    return replace(context, orchestration=replace(context.orchestration, **changes))
+
+
+def _spend(context: AgentContext, **changes: object) -> AgentContext:
+    more: Spent = replace(context.orchestration.spent, **changes)
+    return _orchestrate(context, spent=more)
+
+
+def _with_last(context: AgentContext, this: Round) -> AgentContext:
+    execution: Execution = replace(context.execution, rounds=(*context.execution.rounds[:-1], this))
+    return replace(context, execution=execution)
+
+
+def measured(context: AgentContext, monitoring: Monitoring) -> AgentContext:
+    """The context with the watchdog's windows."""
+    return replace(context, monitoring=monitoring)

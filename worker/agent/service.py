@@ -1,0 +1,208 @@
+"""The orchestrator of agent jobs: takes them step by step until it is told to stop, and drains."""
+
+import asyncio
+import logging
+import time
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from typing import Final
+
+from aio_pika.abc import AbstractRobustConnection
+
+from ...producer.confirms import ConfirmedPublisher
+from ...producer.declare import explained, one_channel
+from .. import logs, metrics
+from ..config import Config, ConfigError
+from ..dialects.choose import Dialects, make_dialects
+from ..event_stream import EventStream
+from ..frame import ExitCode, Service, until_signalled, versions
+from ..publications import Identity
+from ..settler import Settler
+from ..tools.registry import Registry
+from .effects import Effects
+from .generation import QueueGenerator, generator
+from .intake import AgentIntake
+from .journal import Journal
+from .moves import Limits
+from .sites import Sites, watchdog_tables
+from .step import Stepper
+from .sweeper import Sweeper
+from .tool_caller import ToolCaller
+
+log = logging.getLogger(__name__)
+
+# New jobs that wait here for room: enough to begin the next one at once.
+_NEW_PREFETCH: Final = 2
+_CROWD_S: Final = 10.0
+
+
+class Orchestrator(Service):
+    """One agent service. `run` returns when it was asked to stop and has drained."""
+
+    def __init__(self, config: Config, registry: Registry | None = None) -> None:
+        super().__init__(config, "agent")
+        check_agents(config)
+        self._tables = watchdog_tables(config)
+        self._registry = registry if registry is not None else Registry.load(config)
+        check_tools(config, self._registry)
+
+    async def _serve(
+        self,
+        jobs: AbstractRobustConnection,
+        events: AbstractRobustConnection,
+        stack: AsyncExitStack,
+    ) -> ExitCode:
+        dialects = await self._load()
+        if dialects is None:
+            log.info("stopped before the tokenizer was loaded")
+            return ExitCode.OK
+        config = self._config
+        producer = generator(
+            config.amqp_url, self._names, connect_timeout_s=config.connect_timeout_s
+        )
+        await stack.enter_async_context(producer)
+        caller = ToolCaller(self._registry, jobs, self._names, self._die)
+        await stack.enter_async_context(caller)
+        await self._work(jobs, events, dialects, QueueGenerator(producer), caller)
+        return ExitCode.OK
+
+    async def _load(self) -> Dialects | None:
+        self._trouble = "loading the tokenizer"
+        began = time.monotonic()
+        dialects = await self._unless_stopped(asyncio.to_thread(make_dialects, self._config))
+        if dialects is not None:
+            log.info("tokenizer ready after %.1f s", time.monotonic() - began)
+        return dialects
+
+    async def _work(
+        self,
+        connection: AbstractRobustConnection,
+        events_connection: AbstractRobustConnection,
+        dialects: Dialects,
+        generate: QueueGenerator,
+        caller: ToolCaller,
+    ) -> None:
+        config = self._config
+        who = Identity(
+            worker=self._name, model=config.model, names=self._names, versions=versions()
+        )
+        publisher = ConfirmedPublisher(connection)
+        settler = Settler(publisher, who, publish_timeout_s=config.publish_timeout_s)
+        events = EventStream(self._names, self._name)
+        journal = Journal(
+            connection,
+            publisher,
+            self._names,
+            by=self._name,
+            timeout_s=config.publish_timeout_s,
+        )
+        limits = Limits(
+            max_model_len=dialects.max_model_len,
+            step_timeout_s=config.agent_step_timeout_s,
+            keep_rounds=config.agent_keep_rounds,
+            fold_after=config.agent_fold_after,
+        )
+        stepper = Stepper(generate, Effects(journal, caller), journal, limits, _now)
+        metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
+        async with asyncio.TaskGroup() as group:
+            intake = AgentIntake(
+                group,
+                who,
+                stepper,
+                Sites(dialects, self._registry, self._tables),
+                journal,
+                settler,
+                events,
+                slots=config.agent_slots,
+                patience_s=config.agent_step_timeout_s,
+                crowded=_Crowd(connection, self._names.agents),
+                release=caller.release,
+            )
+            group.create_task(events.run(events_connection), name="events")
+            sweeping = group.create_task(
+                Sweeper(connection, self._names, worker=self._name).run(),
+                name="approvals that time out",
+            )
+            try:
+                taking = self._consume(connection, intake)
+                said = f"taking agent jobs, {config.agent_slots} steps at once"
+                await self._attend(taking, intake, said, lambda: False)
+            finally:
+                sweeping.cancel()
+                events.close()
+                await self._unsubscribe()
+        await publisher.close()
+        if self._died is not None:
+            raise self._died
+
+    async def _consume(self, connection: AbstractRobustConnection, intake: AgentIntake) -> None:
+        await self._subscribe(
+            connection,
+            self._names.agents,
+            what="agent jobs under way",
+            on_message=intake.take,
+            prefetch=self._config.agent_slots,
+            transactional=True,
+        )
+        await self._subscribe(
+            connection,
+            self._names.new_agents,
+            what="new agent jobs",
+            on_message=intake.take_new,
+            prefetch=_NEW_PREFETCH,
+            transactional=True,
+        )
+
+
+class _Crowd:
+    """Whether jobs under way wait for somebody to take their next step. Raises BrokerError."""
+
+    def __init__(self, connection: AbstractRobustConnection, queue: str) -> None:
+        self._connection = connection
+        self._queue = queue
+
+    async def __call__(self) -> bool:
+        async with one_channel(self._connection, _CROWD_S) as channel:
+            with explained(f"queue {self._queue!r}"):
+                stands = await channel.queue_declare(self._queue, passive=True)
+        return (stands.message_count or 0) > 0
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def check_agents(config: Config) -> None:
+    """Raise ConfigError where settings that are fine alone don't go together."""
+    if config.agent_step_timeout_s >= config.consumer_timeout_s / 2:
+        raise ConfigError(
+            f"agent_step_timeout_s ({config.agent_step_timeout_s:g}) must be less than half of "
+            f"consumer_timeout_s ({config.consumer_timeout_s:g}), or the broker takes running "
+            "steps away; raise consumer_timeout in rabbitmq.conf and here, or shorten steps"
+        )
+    if config.agent_fold_after <= config.agent_keep_rounds:
+        raise ConfigError(
+            f"agent_fold_after ({config.agent_fold_after}) must be more than agent_keep_rounds "
+            f"({config.agent_keep_rounds}): what is summed up are the rounds between them"
+        )
+
+
+def check_tools(config: Config, registry: Registry) -> None:
+    """Raise ConfigError where a tool may take longer than a step."""
+    for spec in registry.specs.values():
+        if spec.timeout_s > config.agent_step_timeout_s:
+            raise ConfigError(
+                f"tool {spec.name} may take {spec.timeout_s:g} s, a step only "
+                f"{config.agent_step_timeout_s:g} s: shorten its timeout_s, or raise "
+                "agent_step_timeout_s"
+            )
+
+
+def run_agents(config: Config) -> int:
+    """Run an agent service in this process until a signal stops it. Returns its exit code."""
+    logs.configure(config.log_format, config.log_level)
+    return asyncio.run(_run(config))
+
+
+async def _run(config: Config) -> int:
+    return await until_signalled(Orchestrator(config))
