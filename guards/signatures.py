@@ -17,7 +17,8 @@ import regex
 
 from ..schemas.agents import CallSample
 from ..schemas.tools import ToolCall, ToolSpec, ToolStatus
-from .stop_words import STOP_WORDS
+from .similarity import terms
+from .stop_words import NEGATIONS, STOP_WORDS, UNSPACED_NEGATIONS
 
 # Bytes of a hash, shown as twice as many digits: two different calls of a job never meet.
 _DIGEST: Final = 12
@@ -33,8 +34,10 @@ _QUESTION_CHARS: Final = 200
 # Longer results are read as JSON only where fields are to be left out: that takes a second for 10
 # MB.
 _READ: Final = 1024 * 1024
-# So many characters of a result are no chance: "ok" and "nothing was found" have fewer.
+# A result tells something, if it is so long in characters, or has so many terms and denies nothing:
+# "ok" and "no documents match your query" are what many different calls bring.
 _TELLING: Final = 400
+_TELLING_TERMS: Final = 4
 _TELLS: Final = "+"
 
 # A question has words, set apart by blanks or in a script that sets none. Within it what has a
@@ -51,6 +54,7 @@ _WORD: Final = regex.compile(
     r"[\p{Han}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|[\p{Hiragana}\p{Katakana}ー]{1,2}"
     r"|(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])[\p{L}\p{M}\p{N}])++"
 )
+_LETTERS: Final = regex.compile(r"[\p{L}\p{M}]++")
 # Moments, names without meaning and durations, as programs write them.
 _STAMP: Final = regex.compile(
     r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d++)?)?(?:Z|[+-]\d\d:?\d\d)?"
@@ -98,8 +102,8 @@ def argument_words(
 
 
 def fingerprint(content: str, volatile: Sequence[str] = ()) -> str:
-    """A hash of a result as it came, whole: 24 hexadecimal digits, and a `+` where it tells more
-    than 200 characters.
+    """A hash of a result as it came, whole: 24 hexadecimal digits, and a `+` where it tells
+    something: not "ok" nor "nothing found".
 
     JSON is taken without the fields that `volatile` names, at any depth, and in canonical form. Of
     other text `name: value` and `name=value` go, and where any field is volatile, so do moments,
@@ -110,7 +114,7 @@ def fingerprint(content: str, volatile: Sequence[str] = ()) -> str:
     text = _canonical_json(content, frozenset(volatile))
     if text is None:
         text = _without(content, volatile) if volatile else content
-    return _digest(text) + (_TELLS if len(text) > _TELLING else "")
+    return _digest(text) + (_TELLS if _is_telling(text) else "")
 
 
 def tells(mark: str) -> bool:
@@ -136,6 +140,15 @@ def call_sample(call: ToolCall, spec: ToolSpec | None, at: datetime) -> CallSamp
         polls=spec is not None and spec.polls,
         changes_state=spec is not None and spec.changes_state,
     )
+
+
+def _is_telling(text: str) -> bool:
+    if len(text) > _TELLING:
+        return True
+    words = set(_LETTERS.findall(text.casefold()))
+    if words & NEGATIONS or any(part in text for part in UNSPACED_NEGATIONS):
+        return False
+    return len(terms(text)) >= _TELLING_TERMS
 
 
 def _digest(text: str) -> str:

@@ -8,6 +8,7 @@ Burmese, as full-text indexes have them. Time is proportional to the texts.
 
 import unicodedata
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 import regex
@@ -26,6 +27,7 @@ _DENSE: Final = 2
 _SPARSE: Final = 3
 
 
+@lru_cache(maxsize=64)  # each output is compared with several, and with the next ones again
 def terms(text: str) -> frozenset[str]:
     """The different terms of a text, without stop words."""
     return frozenset(_terms(text))

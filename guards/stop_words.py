@@ -75,3 +75,17 @@ PARTICLES: Final = frozenset(
     "的了是在和也就都而及与或之于不我你他她它们这那有个上下吧呢吗啊把被从到对为以再又还会要将让请现"
     "はがをにでとものへやかねよだですまたしてるれなりさいうこそどら"
 )
+
+_NEGATIONS: Final = (
+    "no not none nothing nowhere never without zero empty null nil missing unavailable failed "
+    "kein keine keinen keiner nicht nichts ohne leer aucun aucune rien pas vide sans ningún "
+    "ninguna ninguno nada sin vacío nenhum nenhuma não sem vazio nessun nessuno nessuna niente "
+    "non senza vuoto geen niet niets zonder leeg ingen inga inte inget tom nie nic brak żaden "
+    "нет не ничего ни без пусто немає нічого yok değil hiçbir boş لا لم لن ليس بدون אין לא ללא "
+    "नहीं कोई 없음 없습니다 없다 없어요 못했습니다"
+)
+NEGATIONS: Final = frozenset(_NEGATIONS.split())
+"""Words by which a result says that there is nothing to say, folded."""
+
+UNSPACED_NEGATIONS: Final = ("没", "無", "无", "未", "空", "不存在", "ません", "なし", "ない", "ไม่")
+"""The same where no blanks are set: parts of a text."""

@@ -30,6 +30,8 @@ REFUSED: Final = frozenset(
 _ERRORS: Final = frozenset({ToolStatus.ERROR, ToolStatus.TIMEOUT})
 # Other calls with the same result that a call is compared with, in words: the last ones.
 _COMPARED: Final = 32
+# Characters.
+_STEM: Final = 5
 # After these the state may be another one.
 _ACTED: Final = frozenset({ToolStatus.OK, ToolStatus.TIMEOUT, ToolStatus.UNKNOWN})
 
@@ -170,21 +172,23 @@ def asks_the_same(one: Sequence[str], other: Sequence[str], least: float) -> boo
     exact = [{word for word in words if "=" in word} for words in (one, other)]
     if exact[0] != exact[1]:
         return False
-    said = [frozenset(words) - exact[0] for words in (one, other)]
-    if not said[0] & said[1] or overlap(said[0], said[1]) < least:
+    said = [[_stem(word) for word in words if "=" not in word] for words in (one, other)]
+    sets = [frozenset(words) for words in said]
+    shared = sets[0] & sets[1]
+    if not shared or overlap(sets[0], sets[1]) < least:
         return False
-    if said[0] == said[1]:
-        return True
-    shared = said[0] & said[1]
-    return _skeleton(one, shared, exact[0]) != _skeleton(other, shared, exact[0])
+    return sets[0] == sets[1] or _skeleton(said[0], shared) != _skeleton(said[1], shared)
 
 
-def _skeleton(words: Sequence[str], shared: Set[str], exact: Set[str]) -> list[str]:
+def _stem(word: str) -> str:
+    """Enough of a word to know it by in another form: "nurse" of "nurses"."""
+    return word[:_STEM]
+
+
+def _skeleton(words: Sequence[str], shared: Set[str]) -> list[str]:
     """The shared words in order, and a blank for whatever others stand between them."""
     bones: list[str] = []
     for word in words:
-        if word in exact:
-            continue
         if word in shared:
             bones.append(word)
         elif not bones or bones[-1]:

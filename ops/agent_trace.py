@@ -66,7 +66,7 @@ def head(trace: Trace, *, width: int = WIDTH) -> Iterator[str]:
         job, budget = trace.context.job, trace.context.job.budget
         yield _row("task", job.task, width)
         yield _row("tools", ", ".join(job.tools) or "none", width)
-        yield _row(
+        yield from _long(
             "budget",
             f"{budget.rounds:,} rounds, {budget.tool_calls:,} calls, {budget.tokens:,} tokens, "
             f"{budget.wall_s:,.0f} s; task type {job.task_type}, format {job.format}",
@@ -76,9 +76,9 @@ def head(trace: Trace, *, width: int = WIDTH) -> Iterator[str]:
         yield _row("by", ", ".join(trace.by), width)
     if (memory := trace.memory) is not None:
         missing = f", {memory.ledger_dropped:,} more were dropped" if memory.ledger_dropped else ""
-        yield _row(
+        yield from _long(
             "folded",
-            f"rounds 1 to {memory.through:,} were summed up at the end; "
+            f"rounds 1 to {memory.through:,} were summed up by the end; "
             f"{counted(len(memory.ledger), 'call')} of them on record{missing}",
             width,
         )

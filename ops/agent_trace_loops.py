@@ -1,7 +1,7 @@
 """Synthetic traces of agents that go round in circles, a function for each kind."""
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from ..schemas.tools import ToolStatus
@@ -10,6 +10,7 @@ from .agent_trace_parts import (
     KEYED,
     UNDECLARED,
     call,
+    file_of,
     moment,
     one,
     page,
@@ -19,13 +20,13 @@ from .agent_trace_parts import (
     trace,
 )
 from .agent_trace_words import Words
-from .agent_traces import Trace, TraceCall, TraceRound
+from .agent_traces import Trace, TraceRound
 
 
 def same_call(draw: random.Random, words: Words) -> Trace:
     """One file, for ever."""
     topic = draw.choice(words.topics)
-    again = one(step(draw, words, topic), _file(draw, words, topic))
+    again = one(step(draw, words, topic), file_of(draw, words, topic))
     return trace("same call", [again] * (1 + BEHIND), onset=2)
 
 
@@ -46,7 +47,7 @@ def period_four(draw: random.Random, words: Words) -> Trace:
 
 def wandering(draw: random.Random, words: Words) -> Trace:
     """Between three files, in no order; the fourth round has only what was there."""
-    files = [_file(draw, words, topic) for topic in draw.sample(words.topics, 3)]
+    files = [file_of(draw, words, topic) for topic in draw.sample(words.topics, 3)]
     rest = [draw.choice(files) for _ in range(BEHIND)]
     rounds = [one(draw.choice(words.says["en"]), file) for file in (*files, *rest)]
     return trace("wandering", rounds, onset=4)
@@ -110,31 +111,6 @@ def volatile_text(draw: random.Random, words: Words) -> Trace:
         for n in range(1 + BEHIND)
     ]
     return trace("volatile text", rounds, onset=2)
-
-
-def paraphrased(draw: random.Random, words: Words) -> Trace:
-    """The question and what is said of it are reworded, and the answer is the same."""
-    return _paraphrased("paraphrased", draw, words, "en", telling=True)
-
-
-def paraphrased_short(draw: random.Random, words: Words) -> Trace:
-    """The same, with an answer that says little."""
-    return _paraphrased("paraphrased, short result", draw, words, "en", telling=False)
-
-
-def paraphrased_chinese(draw: random.Random, words: Words) -> Trace:
-    """In Chinese."""
-    return _paraphrased("paraphrased zh", draw, words, "zh", telling=True)
-
-
-def paraphrased_russian(draw: random.Random, words: Words) -> Trace:
-    """In Russian."""
-    return _paraphrased("paraphrased ru", draw, words, "ru", telling=True)
-
-
-def paraphrased_japanese(draw: random.Random, words: Words) -> Trace:
-    """In Japanese."""
-    return _paraphrased("paraphrased ja", draw, words, "ja", telling=True)
 
 
 def unknown_tool(draw: random.Random, words: Words) -> Trace:
@@ -212,7 +188,7 @@ def late_cycle(draw: random.Random, words: Words) -> Trace:
 
 def parallel(draw: random.Random, words: Words) -> Trace:
     """Three calls at once, in any order."""
-    files = [_file(draw, words, topic) for topic in draw.sample(words.topics, 3)]
+    files = [file_of(draw, words, topic) for topic in draw.sample(words.topics, 3)]
     rounds = [one(draw.choice(words.says["en"]), *draw.sample(files, 3)) for _ in range(1 + BEHIND)]
     return trace("parallel calls", rounds, onset=2)
 
@@ -229,7 +205,7 @@ def counted(draw: random.Random, words: Words) -> Trace:
 
 def small_talk(draw: random.Random, words: Words) -> Trace:
     """Always something else to say."""
-    file = _file(draw, words, draw.choice(words.topics))
+    file = file_of(draw, words, draw.choice(words.topics))
     talk = [*words.talk, *words.says["en"]]
     rounds = [one(" ".join(draw.sample(talk, 2)), file) for _ in range(1 + BEHIND)]
     return trace("small talk", rounds, onset=2)
@@ -237,7 +213,7 @@ def small_talk(draw: random.Random, words: Words) -> Trace:
 
 def small_talk_between(draw: random.Random, words: Words) -> Trace:
     """Every other round is talk alone, which is no answer."""
-    file = _file(draw, words, draw.choice(words.topics))
+    file = file_of(draw, words, draw.choice(words.topics))
     rounds = [
         one(draw.choice(words.talk), failed=True) if n % 2 else one(draw.choice(words.talk), file)
         for n in range(1 + BEHIND)
@@ -273,67 +249,16 @@ def same_error(draw: random.Random, words: Words) -> Trace:
 
 def polling_between(draw: random.Random, words: Words) -> Trace:
     """Legal polling is no excuse for what is read in between."""
-    file = _file(draw, words, draw.choice(words.topics))
+    file = file_of(draw, words, draw.choice(words.topics))
     poll = call("job_status", {"service": words.services[0]}, {"state": "pending"})
     rounds = [one(draw.choice(words.talk), (file, poll)[n % 2]) for n in range(1 + BEHIND)]
     return trace("polling between", rounds, onset=3)
 
 
-def chinese(draw: random.Random, words: Words) -> Trace:
-    """The same call, with a Chinese sentence."""
-    return _in(draw, words, "zh")
-
-
-def russian(draw: random.Random, words: Words) -> Trace:
-    """In Russian."""
-    return _in(draw, words, "ru")
-
-
-def japanese(draw: random.Random, words: Words) -> Trace:
-    """In Japanese."""
-    return _in(draw, words, "ja")
-
-
-def _in(draw: random.Random, words: Words, language: str) -> Trace:
-    topic = draw.choice(words.apart[language])
-    found = call("search", {"query": topic}, page(draw, words, topic))
-    good = [reading(draw, words, each, language) for each in words.apart[language][:3]]
-    again = one(step(draw, words, topic, language), found)
-    return trace(f"same call {language}", [*good, *[again] * (1 + BEHIND)], onset=5)
-
-
 def _cycle(kind: str, draw: random.Random, words: Words, period: int) -> Trace:
-    calls = [_file(draw, words, topic) for topic in draw.sample(words.topics, period)]
+    calls = [file_of(draw, words, topic) for topic in draw.sample(words.topics, period)]
     rounds = [one(draw.choice(words.says["en"]), calls[n % period]) for n in range(period + BEHIND)]
     return trace(kind, rounds, onset=period + 1)
-
-
-def _paraphrased(
-    kind: str, draw: random.Random, words: Words, language: str, *, telling: bool
-) -> Trace:
-    ways = draw.choice(words.questions[language])
-    found = page(draw, words, ways[0], 10) if telling else "3 documents: a.pdf, b.pdf, c.pdf"
-    rounds = [
-        one(says, call("search", {"query": query}, found))
-        for query, says in zip(
-            _shuffled(draw, ways), _shuffled(draw, words.says[language]), strict=True
-        )
-    ]
-    return trace(kind, rounds, onset=2)
-
-
-def _shuffled(draw: random.Random, values: Sequence[str]) -> list[str]:
-    """Enough of them, none twice in a row."""
-    found: list[str] = []
-    while len(found) < 1 + BEHIND:
-        some = draw.sample(values, len(values))
-        if not found or found[-1] != some[0]:
-            found += some
-    return found[: 1 + BEHIND]
-
-
-def _file(draw: random.Random, words: Words, topic: str) -> TraceCall:
-    return call("read_file", {"path": path(words, topic)}, page(draw, words, topic))
 
 
 LOOPS: Final[tuple[Callable[[random.Random, Words], Trace], ...]] = (
@@ -346,11 +271,6 @@ LOOPS: Final[tuple[Callable[[random.Random, Words], Trace], ...]] = (
     one_and_one_point_zero,
     volatile_json,
     volatile_text,
-    paraphrased,
-    paraphrased_short,
-    paraphrased_chinese,
-    paraphrased_russian,
-    paraphrased_japanese,
     unknown_tool,
     invalid_arguments,
     unreadable,
@@ -366,8 +286,5 @@ LOOPS: Final[tuple[Callable[[random.Random, Words], Trace], ...]] = (
     change_and_look,
     same_error,
     polling_between,
-    chinese,
-    russian,
-    japanese,
 )
 """Every kind."""

@@ -84,10 +84,20 @@ def step(draw: random.Random, words: Words, topic: str, language: str = "en") ->
 
 def reading(draw: random.Random, words: Words, topic: str, language: str = "en") -> TraceRound:
     """A round that reads a file."""
-    file = call("read_file", {"path": path(words, topic)}, page(draw, words, topic))
+    file = file_of(draw, words, topic)
     return one(step(draw, words, topic, language), file)
 
 
 def moment(draw: random.Random, number: int) -> str:
     """A time of day, later for a larger number."""
     return f"2026-01-05T09:{number:02}:{draw.randrange(60):02}Z"
+
+
+def file_of(draw: random.Random, words: Words, topic: str) -> TraceCall:
+    """A call that reads a file."""
+    return call("read_file", {"path": path(words, topic)}, page(draw, words, topic))
+
+
+def some(draw: random.Random, words: Words, count: int) -> list[TraceRound]:
+    """Rounds that read so many files."""
+    return [reading(draw, words, topic) for topic in draw.sample(words.topics, count)]

@@ -57,6 +57,16 @@ DEV: Final = Words(
                 "dock workers in Lisbon on strike, which dates",
             ),
         ),
+        "synonyms": (
+            (
+                "average salary of crane drivers in Hamburg",
+                "how much do crane drivers earn in Hamburg",
+                "Hamburg crane driver pay statistics",
+                "typical income of a crane driver, port of Hamburg",
+                "wages crane drivers Hamburg",
+                "what are people who drive cranes paid in Hamburg",
+            ),
+        ),
         "zh": (
             (
                 "汉堡港口集装箱费用",
@@ -188,6 +198,16 @@ HELD_OUT: Final = Words(
                 "when is the Tartu seed library opening, hours",
                 "hours, opening, seed library at Tartu",
                 "the seed library of Tartu and its opening hours",
+            ),
+        ),
+        "synonyms": (
+            (
+                "when do bees begin to swarm in Bergen",
+                "swarming season of bees around Bergen",
+                "Bergen: typical dates on which bee colonies swarm",
+                "start of bee swarms, Bergen region",
+                "in which month should Bergen beekeepers expect swarming",
+                "first swarm of the year near Bergen for bees",
             ),
         ),
         "zh": (

@@ -8,77 +8,22 @@ from typing import Any, Final
 from msgspec import structs
 
 from ..schemas.tools import ToolStatus
-from .agent_trace_parts import READ, UNDECLARED, call, moment, one, page, path, reading, step, trace
+from .agent_trace_parts import (
+    READ,
+    UNDECLARED,
+    call,
+    file_of,
+    moment,
+    one,
+    page,
+    path,
+    reading,
+    some,
+    step,
+    trace,
+)
 from .agent_trace_words import Words
-from .agent_traces import Trace, TraceCall, TraceRound
-
-
-def forty_files(draw: random.Random, words: Words) -> Trace:
-    """Forty files, one by one."""
-    rounds = [reading(draw, words, topic) for topic in words.topics]
-    return trace("forty files", rounds)
-
-
-def forty_files_quick(draw: random.Random, words: Words) -> Trace:
-    """By a quick engine, with prompts that grow: many tokens and many calls a minute."""
-    rounds = [
-        TraceRound(
-            prose=step(draw, words, topic),
-            calls=(_file(draw, words, topic),),
-            tokens=1_500 + 250 * n,
-            wall_s=0.6,
-        )
-        for n, topic in enumerate(words.topics)
-    ]
-    return trace("forty files, quick", rounds)
-
-
-def forty_files_parallel(draw: random.Random, words: Words) -> Trace:
-    """Four at a time."""
-    rounds = [
-        one(
-            step(draw, words, "four"),
-            *(_file(draw, words, each) for each in words.topics[n : n + 4]),
-        )
-        for n in range(0, 40, 4)
-    ]
-    return trace("forty files, parallel", rounds)
-
-
-def empty_files(draw: random.Random, words: Words) -> Trace:
-    """Files that are all the same: markers of packages."""
-    rounds = [
-        one(
-            f"The folder {topic} has a marker, too; I open it to see whether anything is in it.",
-            call("read_file", {"path": f"{draw.choice(words.folders)}/{topic}/__init__.py"}, ""),
-        )
-        for topic in words.topics[:30]
-    ]
-    return trace("empty files", rounds)
-
-
-def pagination(draw: random.Random, words: Words) -> Trace:
-    """Thirty pages."""
-    rounds = [
-        one(
-            f"Page {n} is done, on to page {n + 1} of the list of all items in the archive.",
-            call("list_items", {"page": n, "size": 20}, page(draw, words, f"page {n}", 8)),
-        )
-        for n in range(1, 31)
-    ]
-    return trace("pagination", rounds)
-
-
-def pagination_by_cursor(draw: random.Random, words: Words) -> Trace:
-    """With a cursor, and a last page."""
-    rounds: list[TraceRound] = []
-    cursor = ""
-    for n in range(30):
-        following = f"{draw.getrandbits(40):x}" if n < 29 else None
-        found = {"items": draw.sample(words.topics, 5), "next": following}
-        rounds.append(one("More.", call("list_items", {"cursor": cursor}, found)))
-        cursor = following or ""
-    return trace("pagination by cursor", rounds)
+from .agent_traces import Trace, TraceRound
 
 
 def polling(draw: random.Random, words: Words) -> Trace:
@@ -105,7 +50,7 @@ def brief_wait(draw: random.Random, words: Words) -> Trace:
         one(draw.choice(words.talk), call("job_status", where, {"state": state}))
         for state in ("running", "running", "running", "done")
     ]
-    rounds = [*_some(draw, words, 3), *looks, *_some(draw, words, 3)]
+    rounds = [*some(draw, words, 3), *looks, *some(draw, words, 3)]
     return trace("brief wait", rounds, tools=(UNDECLARED, READ))
 
 
@@ -129,11 +74,11 @@ def transient_error(draw: random.Random, words: Words) -> Trace:
     rounds: list[TraceRound] = []
     for times in (2, 3):
         topic = draw.choice(words.topics)
-        good = _file(draw, words, topic)
+        good = file_of(draw, words, topic)
         bad = call("read_file", good.arguments, "connection reset", ToolStatus.ERROR)
         again = "The connection was reset; I try the same file again."
         rounds += [one(again, bad)] * times
-        rounds += [one(again, good), *_some(draw, words, 4)]
+        rounds += [one(again, good), *some(draw, words, 4)]
     return trace("transient error", rounds)
 
 
@@ -142,7 +87,7 @@ def timeouts(draw: random.Random, words: Words) -> Trace:
     query = {"query": " ".join(draw.sample(words.topics, 3))}
     late = call("search", query, "", ToolStatus.TIMEOUT)
     good = call("search", query, page(draw, words, words.topics[1]))
-    rounds = [one("Searching.", late)] * 2 + [one("Searching.", good), *_some(draw, words, 5)]
+    rounds = [one("Searching.", late)] * 2 + [one("Searching.", good), *some(draw, words, 5)]
     return trace("timeouts", rounds)
 
 
@@ -173,6 +118,31 @@ def empty_searches_narrowed(draw: random.Random, words: Words) -> Trace:
         arguments = {"query": query, "year": 2010 + n}
         rounds.append(one(f"Then {topic}, perhaps.", call("search", arguments, found)))
     return trace("searches, narrowed", rounds)
+
+
+def one_source(draw: random.Random, words: Words) -> Trace:
+    """Three questions about one thing lead to the same page, the others to others."""
+    topic, *others = draw.sample(words.topics, 7)
+    found = page(draw, words, topic, 10)
+    asked = (f"history of the {topic}", f"who invented a {topic}", f"{topic} parts and their names")
+    rounds = [one("I look it up.", call("search", {"query": query}, found)) for query in asked]
+    for other in others:
+        query = {"query": f"{other} and {topic} compared"}
+        rounds.append(one("On to the next.", call("search", query, page(draw, words, other))))
+    return trace("one source", rounds)
+
+
+def same_subject(draw: random.Random, words: Words) -> Trace:
+    """Many questions about one thing, with answers of their own."""
+    topic, *others = draw.sample(words.topics, 15)
+    rounds = [
+        one(
+            "I look it up.",
+            call("search", {"query": f"{other} of the {topic}"}, page(draw, words, other)),
+        )
+        for other in others
+    ]
+    return trace("one subject", rounds)
 
 
 def read_after_write(draw: random.Random, words: Words) -> Trace:
@@ -208,7 +178,7 @@ def verified_twice(draw: random.Random, words: Words) -> Trace:
     """Every result is looked up a second time."""
     rounds: list[TraceRound] = []
     for topic in draw.sample(words.topics, 15):
-        file = _file(draw, words, topic)
+        file = file_of(draw, words, topic)
         rounds.append(one(step(draw, words, topic), file))
         rounds.append(one("To be sure, I read it once more.", file))
     return trace("verified twice", rounds)
@@ -216,9 +186,9 @@ def verified_twice(draw: random.Random, words: Words) -> Trace:
 
 def verified_at_the_end(draw: random.Random, words: Words) -> Trace:
     """Three files of ten are read again before the answer."""
-    rounds = _some(draw, words, 10)
+    rounds = some(draw, words, 10)
     again = [structs.replace(each, prose="Let me verify what I noted.") for each in rounds[4:7]]
-    return trace("verified at the end", [*rounds, *again, *_some(draw, words, 2)])
+    return trace("verified at the end", [*rounds, *again, *some(draw, words, 2)])
 
 
 def alternating_tools(draw: random.Random, words: Words) -> Trace:
@@ -227,7 +197,7 @@ def alternating_tools(draw: random.Random, words: Words) -> Trace:
     for topic in draw.sample(words.topics, 12):
         found = {"files": [path(words, topic)]}
         rounds.append(one("I search for it.", call("search", {"query": topic}, found)))
-        rounds.append(one("I read what was found.", _file(draw, words, topic)))
+        rounds.append(one("I read what was found.", file_of(draw, words, topic)))
     return trace("two tools", rounds)
 
 
@@ -272,12 +242,6 @@ def status_between(draw: random.Random, words: Words) -> Trace:
     return trace("status between", rounds)
 
 
-def read_again(draw: random.Random, words: Words) -> Trace:
-    """Files of long ago, which were folded away, are read again."""
-    rounds = _some(draw, words, 20)
-    return trace("read again", [*rounds, *rounds[2:6], *_some(draw, words, 3)])
-
-
 def corrected_arguments(draw: random.Random, words: Words) -> Trace:
     """Twice wrong, then right."""
     bad = [
@@ -287,7 +251,7 @@ def corrected_arguments(draw: random.Random, words: Words) -> Trace:
     good = [
         call("weather", {"city": place}, {"celsius": n}) for n, place in enumerate(words.places)
     ]
-    rounds = [*(one("I ask.", each) for each in (*bad, *good)), *_some(draw, words, 3)]
+    rounds = [*(one("I ask.", each) for each in (*bad, *good)), *some(draw, words, 3)]
     return trace("corrected arguments", rounds)
 
 
@@ -303,66 +267,7 @@ def cities(draw: random.Random, words: Words) -> Trace:
     return trace("cities", rounds, task_type="qa")
 
 
-def chinese(draw: random.Random, words: Words) -> Trace:
-    """Files one by one, in Chinese."""
-    return _in(draw, words, "zh")
-
-
-def russian(draw: random.Random, words: Words) -> Trace:
-    """In Russian."""
-    return _in(draw, words, "ru")
-
-
-def japanese(draw: random.Random, words: Words) -> Trace:
-    """In Japanese."""
-    return _in(draw, words, "ja")
-
-
-def chinese_empty(draw: random.Random, words: Words) -> Trace:
-    """Chinese searches that find nothing."""
-    rounds = [
-        one(
-            "没有找到结果,换一个主题。", call("search", {"query": f"关于{topic}的文件"}, "没有结果")
-        )
-        for topic in draw.sample(words.apart["zh"], 10)
-    ]
-    return trace("searches zh", rounds)
-
-
-def slow_rounds(draw: random.Random, words: Words) -> Trace:
-    """Each waits minutes in the queue, and some tools are slow."""
-    rounds = [
-        TraceRound(
-            prose=step(draw, words, topic),
-            calls=(_file(draw, words, topic),),
-            wall_s=draw.choice((5.0, 100.0)),
-            waited_s=300.0,
-        )
-        for topic in words.topics[:10]
-    ]
-    return trace("slow rounds", rounds)
-
-
-def _in(draw: random.Random, words: Words, language: str) -> Trace:
-    rounds = [reading(draw, words, topic, language) for topic in words.apart[language]]
-    return trace(f"files {language}", rounds)
-
-
-def _some(draw: random.Random, words: Words, count: int) -> list[TraceRound]:
-    return [reading(draw, words, topic) for topic in draw.sample(words.topics, count)]
-
-
-def _file(draw: random.Random, words: Words, topic: str) -> TraceCall:
-    return call("read_file", {"path": path(words, topic)}, page(draw, words, topic))
-
-
 HEALTHY: Final[Sequence[Callable[[random.Random, Words], Trace]]] = (
-    forty_files,
-    forty_files_quick,
-    forty_files_parallel,
-    empty_files,
-    pagination,
-    pagination_by_cursor,
     polling,
     brief_wait,
     edit_and_test,
@@ -370,6 +275,8 @@ HEALTHY: Final[Sequence[Callable[[random.Random, Words], Trace]]] = (
     timeouts,
     empty_searches,
     empty_searches_narrowed,
+    one_source,
+    same_subject,
     read_after_write,
     long_analysis,
     verified_twice,
@@ -378,13 +285,7 @@ HEALTHY: Final[Sequence[Callable[[random.Random, Words], Trace]]] = (
     template_prose,
     notes,
     status_between,
-    read_again,
     corrected_arguments,
     cities,
-    chinese,
-    russian,
-    japanese,
-    chinese_empty,
-    slow_rounds,
 )
 """Every kind."""

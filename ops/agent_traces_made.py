@@ -12,9 +12,11 @@ from typing import Final
 from msgspec import structs
 
 from .agent_trace_loops import LOOPS
+from .agent_trace_rewordings import REWORDINGS
 from .agent_trace_words import DEV, HELD_OUT, Words
 from .agent_traces import Trace, write_traces
 from .agent_traces_healthy import HEALTHY
+from .agent_traces_reading import READING
 
 Maker = Callable[[random.Random, Words], Trace]
 _COPIES: Final = 2
@@ -26,10 +28,10 @@ def made(words: Words) -> list[Trace]:
 
 
 def _made(words: Words) -> Iterator[Trace]:
-    for make in (*LOOPS, *HEALTHY):
+    for make in (*LOOPS, *REWORDINGS, *HEALTHY, *READING):
         for copy in range(1, _COPIES + 1):
             # By kind, so that a new one changes no other.
-            name = f"{words.seed}:{make.__name__}:{copy}"
+            name = f"{words.seed}:{make.__module__.rpartition('.')[2]}:{make.__name__}:{copy}"
             trace = make(random.Random(name), words)  # noqa: S311  no secret
             yield structs.replace(trace, id=f"{trace.kind}-{copy}")
 

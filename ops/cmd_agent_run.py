@@ -5,7 +5,7 @@ from msgspec import structs
 
 from ..schemas.errors import SluiceError
 from ..worker.config import Config, ConfigError
-from .cmd_worker import with_model
+from . import cmd_worker
 from .console import CannotStart
 from .settings import ByTopic, current_settings, option_flags
 
@@ -34,6 +34,7 @@ _SETTINGS = (
     "tool_parser",
     "chat_template",
     "watchdog_file",
+    "embedding_model",
     "metrics_host",
     "metrics_port",
     "log_format",
@@ -67,7 +68,7 @@ def command(config: Config) -> None:
 
     if current_settings().sources["metrics_port"].kind == "default":
         config = structs.replace(config, metrics_port=PORT)
-    ready = with_model(config)
+    ready = with_tokenizer(config)
     try:
         code = run_agents(ready)
     except ConfigError:
@@ -75,3 +76,13 @@ def command(config: Config) -> None:
     except SluiceError as error:
         raise CannotStart(str(error)) from error
     click.get_current_context().exit(code)
+
+
+def with_tokenizer(config: Config) -> Config:
+    """The configuration with a model in it, as a worker's; where an embedding model is set, it may
+    be looked for on a hub. Raises ModelUnavailable."""
+    if config.engine != "vllm" or config.model or not config.embedding_model:
+        return cmd_worker.with_model(config)
+    from .embedded_model import resolve_model  # noqa: PLC0415
+
+    return structs.replace(config, model=resolve_model(None))

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 from msgspec import structs
 
+from ..schemas.errors import tame
 from ..schemas.tools import ToolSpec
 from ..worker.config import Config
 from . import console
@@ -62,5 +63,4 @@ def _is(spec: ToolSpec) -> str:
 
 
 def _what(spec: ToolSpec) -> str:
-    first = next(iter(spec.description.splitlines()), "")
-    return first if len(first) <= _LONGEST_CHARS else f"{first[: _LONGEST_CHARS - 3]}..."
+    return tame(next(iter(spec.description.splitlines()), ""), _LONGEST_CHARS)

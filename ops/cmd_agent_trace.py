@@ -89,22 +89,22 @@ async def _show(
     async with source.journal(config) as there:
         follower = source.Follower(there, job_id, since)
         lines = await follower.new()
-        if not lines:
+        if follow and lines:
+            await _follow(follower, job_id, lines, as_json=as_json)
+            return True
+        traces = gather(job_id, lines)
+        over = bool(traces) and traces[-1].ended is not None
+        waiting = () if over else await source.waits_for(config, job_id)
+        if not traces and not waiting:
             dead = await source.from_dead_letters(config, job_id)
-            if dead is not None:
-                _print([dead], (), job_id, as_json=as_json)
-                return True
-            if not follow:
-                return False
-            click.echo(f"nothing of {job_id} yet; waiting for it (Ctrl-C ends)", err=True)
-        if not follow:
-            traces = gather(job_id, lines)
-            over = traces[-1].ended is not None
-            waiting = () if over else await source.waits_for(config, job_id)
+            traces = [dead] if dead is not None else []
+        if traces or (waiting and not follow):
             _print(traces, [_waits(one) for one in waiting], job_id, as_json=as_json)
             return True
-        await _follow(follower, job_id, lines, as_json=as_json)
-        return True
+        if follow:
+            click.echo(f"nothing of {job_id} yet; waiting for it (Ctrl-C ends)", err=True)
+            await _follow(follower, job_id, lines, as_json=as_json)
+        return follow
 
 
 def _print(
@@ -116,6 +116,8 @@ def _print(
         data = {"job_id": job_id, "attempts": traces, "waiting": waiting}
         click.echo(escaped(msgspec.json.format(msgspec.json.encode(data), indent=2)))
         return
+    if not traces:
+        click.echo(f"agent job {job_id}: no call was made yet, and no round is over")
     for number, trace in enumerate(traces):
         if number:
             click.echo()

@@ -14,8 +14,9 @@ from . import console
 def command(name: str | None, as_json: bool) -> None:
     """Print the JSON Schema of message NAME, or one JSON object with all of them.
 
-    NAME is what `type` says in the message: generation_job, generation_result, job_event,
-    dead_letter or cancel_job.
+    NAME is what `type` says in the message: generation_job, agent_job, generation_result,
+    job_event, tool_request, tool_reply, candidate, dead_letter, cancel_job, agent_context or
+    journal_entry.
 
     \b
     Examples:

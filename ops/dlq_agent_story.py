@@ -152,7 +152,7 @@ def _one_round(this: Round) -> Iterator[str]:
 
 def _call(call: ToolCall) -> str:
     asked = f"{one_line(call.name, 64)} {one_line(as_json(call.arguments), _ARGUMENTS)}"
-    approval = f", {call.approval.state}" if call.approval is not None else ""
+    approval = _approval(call)
     if call.result is None:
         return f"{asked}: open{approval}"
     result = call.result
@@ -160,6 +160,13 @@ def _call(call: ToolCall) -> str:
     content = f" “{one_line(result.content, _CONTENT)}”" if result.content else ""
     took = f", {result.seconds:.1f} s" if result.seconds else ""
     return f"{asked}: {result.status.value}{approval}{took}{left}{content}"
+
+
+def _approval(call: ToolCall) -> str:
+    if call.approval is None:
+        return ""
+    by = f" by {one_line(call.approval.by, 64)}" if call.approval.by else ""
+    return f" ({call.approval.state.replace('_', ' ')}{by})"
 
 
 def _done(scene: AgentContext, *, whole: bool) -> Iterator[str]:

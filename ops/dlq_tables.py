@@ -106,7 +106,7 @@ def _row(head: Head, now: datetime) -> tuple[str, ...]:
         age(head.at, now),
         head.reason,
         one_line(found, 40),
-        str(head.attempts) if head.rounds is None else f"{head.rounds} rounds",
+        str(head.attempts) if head.rounds is None else f"agent, {head.rounds} rounds",
         head.profile or "-",
         one_line(head.worker or "-", 24),
         one_line(head.job_id or f"{_NO_JOB}{head.sentence}", 60),

@@ -70,7 +70,7 @@ class ServiceProcess:
                 "-P",
                 "-m",
                 "sluicegate.ops",
-                self.command,
+                *self.command.split(),
                 env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -11,6 +11,8 @@ from sluicegate.ops import cli, console
 from sluicegate.producer.subscription import Delivery
 from sluicegate.rollback import default_retry_table
 from sluicegate.schemas import (
+    AgentJob,
+    AgentRecord,
     AttemptRecord,
     Candidate,
     CheckRecord,
@@ -24,6 +26,7 @@ from sluicegate.schemas import (
     Lineage,
     Mutation,
     Names,
+    Partial,
     Reason,
     Sampling,
     Timings,
@@ -33,6 +36,9 @@ from sluicegate.schemas.limits import MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from sluicegate.schemas.results import Outcome
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker import endings, registry
+from sluicegate.worker.agent import endings as agent_endings
+from sluicegate.worker.agent.moves import Over
+from sluicegate.worker.agent.rounds import begun
 from sluicegate.worker.publications import Identity, Publication, Settlement, Verb, bury
 from sluicegate.worker.service import ExitCode
 from sluicegate.worker.settlement import Moment, plan
@@ -46,6 +52,7 @@ WHO = Identity(worker="w", model="m", names=Names())
 NOW = datetime.now(UTC)
 SETTLEMENT = {row[0]: row[1:] for row in table(TEXT, "how the run ended").rows}
 JUDGED = {row[0]: row[1:] for row in table(TEXT, "verdict").rows}
+STEPPED = {row[0]: row[1:] for row in table(TEXT, "what the step came to").rows}
 
 
 def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
@@ -151,6 +158,26 @@ VERDICTS: dict[str, Callable[[], Settlement]] = {
 }
 
 
+def over(outcome: Outcome) -> Settlement:
+    """What is planned for an agent job that is over."""
+    move = Over(AGENT, outcome, "text", AgentRecord())
+    return agent_endings.ended(WHO, move, delivery(), NOW)
+
+
+AGENT_JOB = AgentJob(task="x", deadline=NOW)
+AGENT = begun(AGENT_JOB, NOW, "a")
+MISSING = InvalidMessage(Reason.TOOL_UNAVAILABLE, "$.tools", "no such tool")
+# Those that end a job; the others publish no message, or one in a transaction.
+STEPS: dict[str, Callable[[], Settlement]] = {
+    "the model answered": lambda: over(Completed()),
+    "ended before that": lambda: over(Partial(reason=Reason.BREAKER_TRIPPED, detail="circles")),
+    "can't be begun here": lambda: agent_endings.refused(WHO, AGENT_JOB, MISSING, delivery(), NOW),
+    "its deadline passed before it was begun": lambda: agent_endings.too_late(
+        WHO, AGENT_JOB, delivery(), NOW
+    ),
+    "can't be decoded, its id readable": lambda: buried(b'{"id": "a"}'),
+}
+
 WORDS: dict[type[object], str] = {
     DeadLetter: "dead letter",
     GenerationResult: "result",
@@ -169,10 +196,19 @@ def test_the_table_of_verdicts_has_these_rows() -> None:
     assert list(JUDGED) == list(VERDICTS)
 
 
-@pytest.mark.parametrize("name", [*ROWS, *VERDICTS])
+def test_the_table_of_steps_has_every_end() -> None:
+    ends = [name for name, row in STEPPED.items() if not row[2].startswith("none")]
+    assert ends == list(STEPS)
+    for name, (published, verb, _) in STEPPED.items():
+        if name not in STEPS:
+            assert published == "nothing" or "in a transaction" in published, name
+            assert verb.split(",")[0] in {each.value for each in Verb}
+
+
+@pytest.mark.parametrize("name", [*ROWS, *VERDICTS, *STEPS])
 def test_each_row_is_what_the_code_does(name: str) -> None:
-    published, verb, outcome = {**SETTLEMENT, **JUDGED}[name]
-    settlement = {**ROWS, **VERDICTS}[name]()
+    published, verb, outcome = {**SETTLEMENT, **JUDGED, **STEPPED}[name]
+    settlement = {**ROWS, **VERDICTS, **STEPS}[name]()
     words = [word(each) for each in settlement.publications]
     assert published == (", ".join(words) or "nothing")
     assert verb == settlement.verb.value

@@ -12,8 +12,7 @@ import pytest
 import yaml
 from msgspec import structs
 from prometheus_client import Counter, Gauge, Histogram
-from sluicegate.ops import console
-from sluicegate.ops.cmd_checker import PORT
+from sluicegate.ops import cmd_agent_run, cmd_checker, console
 from sluicegate.ops.embedded_model import REQUIREMENT
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.settings import FIELDS, OTHER_VARIABLES
@@ -56,8 +55,13 @@ def environment(unit: Path) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
+# What the service of a unit is started by.
+STARTED_BY = {"worker": "worker", "checker": "checker", "agent": "agent run"}
+PORT = cmd_checker.PORT
+
+
 def kind_of(unit: Path) -> str:
-    """`worker` or `checker`."""
+    """`worker`, `checker` or `agent`."""
     return unit.stem.removeprefix("sluicegate-").removesuffix("@")
 
 
@@ -74,7 +78,7 @@ def test_the_units_give_a_service_time_to_drain(path: Path) -> None:
     # Bad settings alone are not worth another try; a worker that ran never ends with that code.
     assert said["restartpreventexitstatus"] == str(console.USAGE)
     assert console.USAGE not in set(ExitCode)
-    assert said["execstart"] == f"/opt/sluicegate/bin/sluice {kind_of(path)}"
+    assert said["execstart"] == f"/opt/sluicegate/bin/sluice {STARTED_BY[kind_of(path)]}"
     assert said["environmentfile"] == f"/etc/sluicegate/{kind_of(path)}.env"
 
 
@@ -88,15 +92,21 @@ def test_the_units_set_what_can_be_set(path: Path) -> None:
         "sluicegate-worker": str(DEFAULT.metrics_port),
         "sluicegate-worker@": "947%i",
         "sluicegate-checker": "9465",
+        "sluicegate-agent": "9466",
     }.get(path.stem)
 
 
-def test_the_page_names_the_port_of_the_checkers_unit() -> None:
-    (unit,) = (path for path in UNITS if kind_of(path) == "checker")
-    port = environment(unit)["SLUICE_METRICS_PORT"]
-    assert f"the unit of the checker has {port}" in TEXT
+def test_the_page_names_the_ports_of_the_other_units() -> None:
+    ports = {
+        kind: environment(FOLDER / f"sluicegate-{kind}.service")["SLUICE_METRICS_PORT"]
+        for kind in ("checker", "agent")
+    }
+    said = f"the unit of the checker has {ports['checker']}, that of the agent service "
+    assert f"{said}{ports['agent']}" in " ".join(TEXT.split())
     # Neither a single worker's nor one of those of sluicegate-worker@.
-    assert int(port) not in {DEFAULT.metrics_port, *range(9470, 9480)}
+    used = {*map(int, ports.values())}
+    assert len(used) == len(ports)
+    assert not used & {DEFAULT.metrics_port, *range(9470, 9480)}
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
@@ -125,13 +135,15 @@ def compose() -> Any:
 
 def test_the_compose_file_fits_the_code() -> None:
     services: dict[str, Any] = compose()["services"]
-    assert set(services) == {"rabbitmq", "topology", "worker", "checker"}
+    assert set(services) == {"rabbitmq", "topology", "worker", "checker", "agent"}
     assert services["topology"]["command"] == ["topology", "apply"]
     port = DEFAULT.metrics_port
     assert f"127.0.0.1:{port}:{port}" in services["worker"]["ports"]
     # A port of the host would stand in the way of a second one.
     assert "ports" not in services["checker"]
-    for name, own in (("worker", port), ("checker", PORT)):
+    assert "ports" not in services["agent"]
+    assert services["agent"]["command"] == STARTED_BY["agent"].split()
+    for name, own in (("worker", port), ("checker", PORT), ("agent", cmd_agent_run.PORT)):
         each = services[name]
         assert seconds(each["stop_grace_period"]) >= NEEDED_S
         assert each["init"] is True
@@ -140,6 +152,9 @@ def test_the_compose_file_fits_the_code() -> None:
         compile(probe, "healthcheck", "exec")
     batch = services["checker"]["environment"]["SLUICE_CHECK_BATCH"]
     assert batch == f"${{SLUICE_CHECK_BATCH:-{DEFAULT.check_batch}}}"
+    agent = services["agent"]["environment"]
+    assert agent["SLUICE_MODEL"] == services["worker"]["environment"]["SLUICE_MODEL"]
+    assert agent["SLUICE_AGENT_SLOTS"] == f"${{SLUICE_AGENT_SLOTS:-{DEFAULT.agent_slots}}}"
     for each in services.values():
         for name in each["environment"]:
             assert name in VARIABLES or not name.startswith("SLUICE_")
@@ -185,7 +200,8 @@ def test_the_image_has_the_versions_of_the_project() -> None:
     worker, checker = str(DEFAULT.metrics_port), str(PORT)
     exposed = re.findall(r"^EXPOSE (\d+)$", dockerfile, re.MULTILINE)
     assert exposed == [worker, worker, checker]
-    assert f"where none is set, a checker {checker}" in TEXT
+    agent = cmd_agent_run.PORT
+    assert f"where none is set, a checker {checker}, an agent service {agent}" in TEXT
 
 
 def test_the_notes_on_kubernetes_fit_the_code() -> None:
@@ -217,7 +233,15 @@ def test_the_settings_of_the_checker_are_told() -> None:
         for field in structs.fields(Config)
         if field.name.startswith(("check", "scoring", "embedding", "retry"))
     }
-    rows = table(TEXT, "setting").rows
+    _defaults(table(section(TEXT, "Settings"), "setting").rows, wanted)
+
+
+def test_the_settings_of_the_agent_service_are_told() -> None:
+    wanted = {f"`{field.name}`" for field in FIELDS.values() if field.topic == "Agents"}
+    _defaults(table(section(TEXT, "Agent services"), "setting").rows, wanted)
+
+
+def _defaults(rows: tuple[tuple[str, ...], ...], wanted: set[str]) -> None:
     assert {row[0] for row in rows} == wanted
     for name, default, meaning in rows:
         value = getattr(DEFAULT, name.strip("`"))

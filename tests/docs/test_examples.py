@@ -4,13 +4,18 @@ import asyncio
 import os
 import re
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 from sluicegate.ops.demo import demo_jobs
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.service_process import ServiceProcess
 from sluicegate.ops.submit_lines import parse_lines
-from sluicegate.schemas import GenerationJob
+from sluicegate.producer.connection import close, connect
+from sluicegate.schemas import GenerationJob, Names, ToolResult, ToolSpec, ToolStatus
+from sluicegate.worker.tools.context import ToolContext
+from sluicegate.worker.tools.remote import RemoteTools
 
 from .pages import blocks, read, section
 
@@ -90,3 +95,54 @@ async def test_the_example_without_our_client(
     )
     assert "sluicegate" not in program
     assert await run(program, docs_broker) == f"completed {QUESTION}\n"
+
+
+@asynccontextmanager
+async def started(program: str, broker: PrivateBroker) -> AsyncGenerator[None]:
+    """A program that runs until it is stopped, once it has said that it is there."""
+    assert program.count(URL) == 1
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        program.replace(URL, repr(broker.url)),
+        env={name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        async with asyncio.timeout(LIMIT_S):
+            assert await process.stdout.readline() == b"serving\n"
+        yield
+        assert process.returncode is None
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def test_the_server_of_a_tool_without_our_client(docs_broker: PrivateBroker) -> None:
+    (program,) = blocks(section(read("docs/protocol.md"), "A server, in Python"), "python")
+    assert "sluicegate" not in program
+    connection = await connect(docs_broker.url, timeout_s=LIMIT_S, name="tests")
+    tools = RemoteTools(connection, Names())
+    spec = ToolSpec(name="query_orders", remote=True)
+    died: list[BaseException] = []
+
+    async def asked(index: int, **arguments: object) -> ToolResult:
+        context = ToolContext(job_id="a", round=1, effect_id=f"a:1:1:{index}")
+        return await tools.call(spec, arguments, context)
+
+    try:
+        await tools.start(died.append)
+        async with started(program, docs_broker):
+            first = await asked(0, late=True)
+            assert (first.status, first.content) == (ToolStatus.OK, "17")
+            # The same call again is the same effect, whatever it asks.
+            again = await asked(0, late=False)
+            assert (again.status, again.content) == (ToolStatus.OK, "17")
+            wrong = await asked(1, late="maybe")
+            assert (wrong.status, wrong.content) == (ToolStatus.ERROR, "say late: true or false")
+    finally:
+        await tools.stop()
+        await close(connection)
+    assert died == []

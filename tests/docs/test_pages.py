@@ -93,6 +93,7 @@ def test_the_check_of_commands_finds_what_is_wrong() -> None:
         with pytest.raises(AssertionError):
             _check_call(words, line)
     _check_call(_calls('SLUICE_MODEL=x sluice submit --prompt "a b" --wait')[0], "")
+    _check_call(_calls("sluice agent serve-tools --agent-tools shop.tools")[0], "")
     assert list(_calls("pip install sluicegate")) == []
     assert _calls("sluice results | jq -r .text && sluice config show") == [
         ["results"],
@@ -126,7 +127,7 @@ def _check_call(words: list[str], where: str) -> None:
         if word.startswith("-") and word != "-":
             flags = {flag for each in command.get_params(context) for flag in _flags(each)}
             assert word.partition("=")[0] in flags, f"{where}: no flag {word}"
-        elif isinstance(command, click.Group) and re.fullmatch("[a-z]+", word):
+        elif isinstance(command, click.Group) and re.fullmatch("[a-z-]+", word):
             inner = command.get_command(context, word)
             assert inner is not None, f"{where}: no command {word}"
             command = inner

@@ -259,9 +259,27 @@ def test_large_results_are_taken_whole(volatile: tuple[str, ...]) -> None:
 
 
 def test_a_result_that_tells_something() -> None:
-    assert not tells(fingerprint("nothing found"))
-    assert tells(fingerprint("something " * 50))
-    assert len(fingerprint("something " * 50)) <= 64
+    for nothing in (
+        "",
+        "ok",
+        "[]",
+        '{"status": "ok"}',
+        "No documents match your query",
+        '{"total": 0, "hits": [], "message": "nothing was found for these words"}',
+        "Für diese Suche gibt es keine Treffer im Archiv",
+        "ничего не найдено по этому запросу",
+        "没有找到相关文档,请换一个关键词",
+        "該当する文書は見つかりませんでした",
+    ):
+        assert not tells(fingerprint(nothing))
+    for something in (
+        "something " * 50,
+        "Riga: 7 degrees, wind from the north",
+        '{"hits": [{"title": "Harbor fees", "year": 2023}]}',
+        "汉堡港口集装箱费用为每箱三百欧元",
+    ):
+        assert tells(fingerprint(something))
+        assert len(fingerprint(something)) <= 64
 
 
 def made(result: ToolResult | None = None) -> ToolCall:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.guards.signatures import argument_words, call_key, fingerprint
 from sluicegate.guards.watchdog import SIZE, assess, size_points, watch
+from sluicegate.guards.watchdog_rounds import asks_the_same
 from sluicegate.guards.watchdog_samples import round_sample
 from sluicegate.guards.watchdog_thresholds import Watchdog, watchdog
 from sluicegate.schemas.agents import (
@@ -501,3 +502,46 @@ def test_a_round_as_the_watchdog_sees_it() -> None:
     worded = round_sample(done, {}, watchdog(as_worded=True), at=later, whole_s=300.0)
     assert (worded.prose, worded.wall_s) == ("Prose <tool_call>", 300.0)
     assert (worded.calls[0].polls, worded.calls[0].at) == (False, later)
+
+
+# --- asking the same
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("weather Paris", "Paris weather", True),
+        ("weather Paris", "what is the weather in Paris", True),
+        ("weather Paris", "weather Rome", False),
+        ("pay of nurses, Berlin", "Berlin nurse pay", True),
+        ("top 5 hotels Rome", "Rome hotels top 5", True),
+        ("top 5 hotels Rome", "Rome hotels top 10", False),
+        ("the quay", "the dock", False),
+        ("the of", "of the", False),
+        ("汉堡港口集装箱费用", "集装箱费用汉堡港口", True),
+        ("汉堡港口集装箱费用", "巴黎机场行李箱价格", False),
+    ],
+)
+def test_whether_two_questions_are_one(one: str, other: str, same: bool) -> None:
+    said = [argument_words({"q": text}) for text in (one, other)]
+    assert asks_the_same(said[0], said[1], RULES.near_overlap) is same
+    assert asks_the_same(said[1], said[0], RULES.near_overlap) is same
+
+
+@given(one=st.text(max_size=60), other=st.text(max_size=60), least=st.floats(0, 1))
+def test_asking_the_same_is_mutual(one: str, other: str, least: float) -> None:
+    said = [argument_words({"q": text}) for text in (one, other)]
+    assert asks_the_same(said[0], said[1], least) == asks_the_same(said[1], said[0], least)
+
+
+def test_an_answer_that_tells_something_needs_fewer_words() -> None:
+    ways = (
+        "salary of crane drivers in Riga",
+        "how much a driver in Riga earns",
+        "Riga: typical pay of a crane operator",
+    )
+    short = [[call("search", way, "nothing was found")] for way in ways]
+    found = "1,900 euros a month on average, says one source"
+    telling = [[call("search", way, found)] for way in ways]
+    assert points(asked(short)) == {}
+    assert points(asked(telling)) == {"cycle": 3}

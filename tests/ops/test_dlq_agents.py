@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from aio_pika import Message
 from aio_pika.abc import AbstractRobustConnection
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sluicegate.ops.dlq_again import again, twin
 from sluicegate.ops.dlq_again_agents import ANEW, GOES_ON
@@ -39,12 +39,15 @@ from sluicegate.schemas import (
 from sluicegate.schemas.topology import DEAD_DELIVERY_LIMIT, DELIVERY_LIMIT
 from sluicegate.worker.config import Config
 
+from ..schemas.agent_messages import contexts
 from .agent_letters import HOSTILE, TASK, agent_job, ended, hostile, partial, round_, scene
 from .dlq_letters import LIMIT_S, NOW, bury, drained, job, moved, ready, rejected, view
 
 NAMES = Names()
 UNDER_WAY = moved("delivery_limit", NAMES.agents)
 LATER = NOW + timedelta(hours=8)
+# What would act on a terminal in place of being shown.
+DRIVES = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]"
 
 
 def sent(letter: Letter, changes: Changes | None = None) -> Sending:
@@ -122,7 +125,7 @@ class TestView:
         heads = [view(ended()).head, view(rejected()).head]
         _, agent, text = listed(heads, LATER)
         assert "breaker_tripped" in agent
-        assert "  5 rounds  chat" in agent
+        assert "  agent, 5 rounds  chat" in agent
         assert "agent-1" in agent
         assert "rounds" not in text
 
@@ -170,7 +173,7 @@ class TestStory:
             'query_orders {"late":true}: ok, 0.2 s “17 orders”',
             "found: cycle 3 against 2, 3 points",
             "reminded: You asked query_orders three times.",
-            'send_mail {"to":"ann"}: denied, denied “bob said no”',
+            'send_mail {"to":"ann"}: denied (denied by bob) “bob said no”',
             "── what is done, and what is not",
             "  not done:",
             "Step 5: I look at the orders.",
@@ -206,7 +209,7 @@ class TestStory:
     def test_nothing_that_a_tool_or_a_model_said_drives_the_terminal(self, limit: int) -> None:
         letter = view(hostile())
         text = told(letter, limit=limit)
-        assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
+        assert not re.search(DRIVES, text)
         assert "owned" in text
         row = list(listed([letter.head], LATER))[-1]
         assert "\x1b" not in row
@@ -343,6 +346,31 @@ class TestSendingBack:
         assert decode(sent(letter).body, AgentContext).orchestration.spent.waited_s == 0.0
 
 
+class TestAnyScene:
+    @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(contexts(), st.sampled_from(Reason))
+    def test_it_is_told_tamely_and_sent_back_or_refused(
+        self, any_scene: AgentContext, reason: Reason
+    ) -> None:
+        for letter in (
+            view(ended(any_scene.id, agent=any_scene, reason=reason)),
+            view(any_scene, UNDER_WAY),
+        ):
+            text = told(letter, limit=sys.maxsize)
+            rows = "".join(listed([letter.head], LATER))
+            assert not re.search(DRIVES, text + rows)
+            json.loads(msgspec.json.encode(whole(letter)))
+            Filter(flaws=("x",), workers=("x",)).fits(letter, LATER)
+            sending = again(letter, NAMES, Changes(no_deadline=True), LATER)
+            if isinstance(sending, Refusal):
+                assert sending.why
+            elif sending.kind == "agent_context":
+                assert decode(sending.body, AgentContext).execution == any_scene.execution
+            else:
+                begun = decode(sending.body, AgentJob)
+                assert begun.attempt == any_scene.job.attempt + 1
+
+
 class TestOtherUses:
     def test_no_replay_here(self) -> None:
         with pytest.raises(NothingToReplay, match="its tools would do again what they did"):
@@ -384,7 +412,7 @@ class TestOnABroker:
         await bury(connection, names, [ended(), hostile(), rejected("text")])
         await bury(connection, names, [scene("agent-2")], moved("delivery_limit", names.agents))
         code, out, err = await sluice(config, "list")
-        assert (code, out.count(" rounds "), "4 of 4" in err) == (0, 3, True)
+        assert (code, out.count("  agent, "), "4 of 4" in err) == (0, 3, True)
         code, out, _ = await sluice(config, "list", "--reason", "breaker_tripped", "--json")
         heads = [json.loads(line) for line in out.splitlines()]
         assert {head["job_id"] for head in heads} == {"agent-1", "agent-h"}

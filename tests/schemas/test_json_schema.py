@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from sluicegate.schemas import GenerationJob, InvalidMessage, Sampling, decode, encode
+from sluicegate.schemas import AgentJob, GenerationJob, InvalidMessage, Sampling, decode, encode
 from sluicegate.schemas.codec import MESSAGE_TYPES, tag_of
 from sluicegate.schemas.json_schema import message_schemas
 
@@ -111,3 +111,35 @@ def test_defaults_are_said() -> None:
     sampling = message_schemas()["generation_job"]["$defs"]["Sampling"]["properties"]
     assert sampling["max_tokens"]["default"] == Sampling().max_tokens
     assert is_valid(json.loads(encode(GenerationJob(prompt="x"))))
+
+
+AGENT: dict[str, Any] = {"type": "agent_job", "schema_version": 1, "id": "a", "task": "count"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "fits"),
+    [
+        ({}, True),
+        ({"tools": ["query_orders"], "budget": {"tokens": 1, "answer_share": 0.5}}, True),
+        ({"of_a_later_version": 1}, True),
+        ({"task": None}, False),
+        ({"id": "a.b"}, False),
+        ({"id": "a" * 101}, False),
+        ({"tools": ["a b"]}, False),
+        ({"tools": ["a" * 65]}, False),
+        ({"budget": {"answer_share": 1}}, False),
+        ({"budget": {"wall_s": 0}}, False),
+        ({"format": "xml"}, False),
+        ({"attempt": 0}, False),
+    ],
+)
+def test_of_an_agent_job_schema_and_decoder_say_the_same(
+    changes: dict[str, Any], fits: bool
+) -> None:
+    message = {key: value for key, value in {**AGENT, **changes}.items() if value is not None}
+    assert is_valid(message, "agent_job") is fits
+    if fits:
+        decode(json.dumps(message).encode(), AgentJob)
+        return
+    with pytest.raises(InvalidMessage):
+        decode(json.dumps(message).encode(), AgentJob)

@@ -95,6 +95,13 @@ LENGTHS: dict[str, tuple[Build, int, str]] = {
         at.MAX_SCHEMA_BYTES,
         "$.sampling.structured_output.json_schema",
     ),
+    "structural_tag": (
+        lambda n: {"sampling": {"structured_output": {"structural_tag": metadata_of(n)}}},
+        at.MAX_SCHEMA_BYTES,
+        "$.sampling.structured_output.structural_tag",
+    ),
+    "exempt": (lambda n: {"exempt": [["<a>", "</a>"]] * n}, at.MAX_SPANS, "$.exempt"),
+    "mark": (lambda n: {"exempt": [["<", "x" * n]]}, at.MAX_SPAN_CHARS, "$.exempt[0][1]"),
     "metadata": (
         lambda n: {"metadata": metadata_of(n)},
         at.MAX_METADATA_BYTES,

@@ -3,9 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 
 from ...guards.breaker import decide, reminder
 from ...guards.watchdog import assess, watch
+from ...guards.watchdog_samples import round_sample
 from ...schemas import AgentContext, Reason, RoundEnded, ToolCall
 from ...schemas.agents import Closed
 from .. import metrics
@@ -17,17 +19,31 @@ from .moves import Goes, Site, no_tool_left, stop_for
 class Monitor:
     """Closes rounds."""
 
-    def __init__(self, journal: Journal, clock: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        clock: Callable[[], datetime],
+        cosine: Callable[[str, str], float] | None = None,
+    ) -> None:
         self._journal = journal
         self._clock = clock
+        self._cosine = cosine
 
     async def close(self, context: AgentContext, site: Site) -> Goes:
         """The context with its last round closed: on to the next, or to the end."""
-        sample = rounds.sample_of(context, site.by_name, self._clock())
+        now = self._clock()
+        done = rounds.last_round(context)
+        sample = round_sample(
+            done,
+            site.by_name,
+            site.thresholds,
+            at=now,
+            whole_s=done.engine_s + max(0.0, (now - done.at).total_seconds()),
+        )
         monitoring = watch(context.monitoring, sample, site.thresholds)
         # Comparing texts takes milliseconds.
         assessment = await asyncio.to_thread(
-            assess, monitoring, site.thresholds, context.job.budget
+            partial(assess, cosine=self._cosine), monitoring, site.thresholds, context.job.budget
         )
         decision = decide(context.decision, assessment, site.thresholds)
         context = rounds.closed(

@@ -9,7 +9,6 @@ from datetime import datetime
 
 import msgspec
 
-from ...guards.signatures import call_sample
 from ...schemas import (
     AgentContext,
     AgentJob,
@@ -18,7 +17,6 @@ from ...schemas import (
     GenerationResult,
     Monitoring,
     Round,
-    RoundSample,
     Stop,
     ToolCall,
     ToolSpec,
@@ -115,21 +113,6 @@ def with_calls(
         tool_calls=before.tool_calls + ran,
         by_tool=by_tool,
         tools_s=before.tools_s + tools_s,
-    )
-
-
-def sample_of(context: AgentContext, specs: dict[str, ToolSpec], now: datetime) -> RoundSample:
-    """The last round as the watchdog sees it."""
-    this = last_round(context)
-    usage = this.usage
-    return RoundSample(
-        number=this.number,
-        at=now,
-        tokens=usage.prompt_tokens + usage.completion_tokens + usage.wasted_tokens,
-        wall_s=this.engine_s + this.tools_s,
-        prose=this.prose,
-        calls=tuple(call_sample(call, specs.get(call.name), now) for call in this.calls),
-        failed=this.failure is not None,
     )
 
 

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import os
 import time
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from typing import Final
@@ -20,6 +22,7 @@ from ..publications import Identity
 from ..settler import Settler
 from ..tools.registry import Registry
 from .effects import Effects
+from .embedding import make_cosine
 from .generation import QueueGenerator, generator
 from .intake import AgentIntake
 from .journal import Journal
@@ -29,6 +32,7 @@ from .step import Stepper
 from .sweeper import Sweeper
 from .tool_caller import ToolCaller
 
+Cosine = Callable[[str, str], float]
 log = logging.getLogger(__name__)
 
 # New jobs that wait here for room: enough to begin the next one at once.
@@ -45,6 +49,13 @@ class Orchestrator(Service):
         self._tables = watchdog_tables(config)
         self._registry = registry if registry is not None else Registry.load(config)
         check_tools(config, self._registry)
+        self._cosine: Cosine | None = None
+        self._caller: ToolCaller | None = None
+
+    @property
+    def abandoned(self) -> int:
+        """Calls of tools that would not end."""
+        return self._caller.abandoned if self._caller is not None else 0
 
     async def _serve(
         self,
@@ -52,27 +63,28 @@ class Orchestrator(Service):
         events: AbstractRobustConnection,
         stack: AsyncExitStack,
     ) -> ExitCode:
-        dialects = await self._load()
-        if dialects is None:
+        loaded = await self._load()
+        if loaded is None:
             log.info("stopped before the tokenizer was loaded")
             return ExitCode.OK
+        dialects, self._cosine = loaded
         config = self._config
         producer = generator(
             config.amqp_url, self._names, connect_timeout_s=config.connect_timeout_s
         )
         await stack.enter_async_context(producer)
-        caller = ToolCaller(self._registry, jobs, self._names, self._die)
+        self._caller = caller = ToolCaller(self._registry, jobs, self._names, self._die)
         await stack.enter_async_context(caller)
         await self._work(jobs, events, dialects, QueueGenerator(producer), caller)
         return ExitCode.OK
 
-    async def _load(self) -> Dialects | None:
+    async def _load(self) -> tuple[Dialects, Cosine | None] | None:
         self._trouble = "loading the tokenizer"
         began = time.monotonic()
-        dialects = await self._unless_stopped(asyncio.to_thread(make_dialects, self._config))
-        if dialects is not None:
+        loaded = await self._unless_stopped(asyncio.to_thread(_load, self._config))
+        if loaded is not None:
             log.info("tokenizer ready after %.1f s", time.monotonic() - began)
-        return dialects
+        return loaded
 
     async def _work(
         self,
@@ -102,7 +114,7 @@ class Orchestrator(Service):
             keep_rounds=config.agent_keep_rounds,
             fold_after=config.agent_fold_after,
         )
-        stepper = Stepper(generate, Effects(journal, caller), journal, limits, _now)
+        stepper = Stepper(generate, Effects(journal, caller), journal, limits, _now, self._cosine)
         metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
         async with asyncio.TaskGroup() as group:
             intake = AgentIntake(
@@ -168,6 +180,10 @@ class _Crowd:
         return (stands.message_count or 0) > 0
 
 
+def _load(config: Config) -> tuple[Dialects, Cosine | None]:
+    return make_dialects(config), make_cosine(config)
+
+
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -205,4 +221,11 @@ def run_agents(config: Config) -> int:
 
 
 async def _run(config: Config) -> int:
-    return await until_signalled(Orchestrator(config))
+    service = Orchestrator(config)
+    code = await until_signalled(service)
+    if service.abandoned:
+        # The loop would wait for them, for ever.
+        log.warning("leaving while %d calls of tools still run", service.abandoned)
+        logging.shutdown()
+        os._exit(code)
+    return code

@@ -33,9 +33,10 @@ class Stepper:
         journal: Journal,
         limits: Limits,
         clock: Callable[[], datetime],
+        cosine: Callable[[str, str], float] | None = None,
     ) -> None:
         answers = Answers(generate, limits, clock)
-        monitor = Monitor(journal, clock)
+        monitor = Monitor(journal, clock, cosine)
         self._thinker = Thinker(answers, monitor, journal, limits, clock)
         self._calling = Calling(effects, monitor, limits, clock)
         self._finisher = Finisher(answers, limits)

@@ -15,6 +15,7 @@ from aiormq.abc import DeliveredMessage
 from ...producer.connection import CONNECTION_LOST
 from ...producer.look import Look, Patience, SomebodyLooks, standing
 from ...producer.taking import Taking
+from ...producer.tasks import see_through
 from ...schemas.agents import AgentContext
 from ...schemas.errors import InvalidMessage, SluiceError
 from ...schemas.topology import Names
@@ -89,7 +90,10 @@ class Sweeper:
     async def sweep(self) -> int:
         """Look where there is a reason to, and time out what is over; gives how many jobs were
         moved. Errors as `producer.look.looking`, which are SluiceErrors."""
-        ready, consumers = await standing(self._connection, self._names.approvals)
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await self._connection.ready()
+        # A channel whose opening is cancelled costs the connection, which is not ours alone.
+        ready, consumers = await see_through(standing(self._connection, self._names.approvals))
         if consumers or not self._is_due(ready):  # whoever looks would see a part
             return 0
         clock = asyncio.get_running_loop().time

@@ -28,6 +28,11 @@ class ToolCaller:
         self._runner = Runner()
         self._remote = RemoteTools(connection, names)
 
+    @property
+    def abandoned(self) -> int:
+        """Calls that would not end, and were left behind."""
+        return self._runner.abandoned
+
     async def __aenter__(self) -> Self:
         if any(spec.remote for spec in self._registry.specs.values()):
             await self._remote.start(self._on_death)

@@ -14,7 +14,8 @@ from .schema_grammar import COMMON, SchemaRules, free_rules, quoted
 
 _MAX_WORDS: Final = 100
 _ENDS: Final = " 。，、！？；"  # of words and clauses
-_MAX_PARALLEL: Final = 8
+# Small models don't stop of themselves.
+_MAX_PARALLEL: Final = 4
 # What no line of an answer may begin with, for it would be read as something else. `_`: blanks, if
 # any; `.`: one blank.
 _LABELS: Final = (

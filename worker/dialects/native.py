@@ -32,7 +32,7 @@ from ..config import Config, ConfigError
 from ..engine import EngineUnavailable
 from ..model_tokenizer import load_tokenizer
 from .dialect import Came, Parsed, Prompt, Said, Told, Turn
-from .native_marks import Marks, Read, bounded, marks_of, prose_of, read
+from .native_marks import Marks, Read, bounded, defused, marks_of, prose_of, read
 from .tokens import ModelTokens
 from .wording import came_otherwise, result_text
 
@@ -216,7 +216,7 @@ class NativeDialect:
                         "role": "tool",
                         "tool_call_id": call.id,
                         "name": call.name,
-                        "content": plain(result_text(call)),
+                        "content": plain(defused(result_text(call))),
                     }
                 if told := "\n".join(came_otherwise(turn)):
                     yield {"role": "user", "content": plain(told)}

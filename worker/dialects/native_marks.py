@@ -106,6 +106,12 @@ def bounded(form: Any) -> Any:
     return {key: bounded(value) for key, value in own.items()}
 
 
+def defused(text: str) -> str:
+    """A text from outside in which nothing is markup of calls: it could end a result, and make up a
+    call, or another's result."""
+    return _MARKUP.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+
+
 def prose_of(text: str, marks: Marks) -> str:
     """What is said outside of calls, without markup."""
     outside = SpanReader(marks.spans).outside(text) if marks.spans else [text]

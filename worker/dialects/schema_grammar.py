@@ -49,8 +49,8 @@ def free_rules() -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as it stands in a grammar."""
-    return json.dumps(text)
+    """A text as it stands in a grammar, which knows the escapes of JSON but for surrogate pairs."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 class SchemaRules:

@@ -248,7 +248,7 @@ class TestRunning:
                 job_id = f"job-{number}"
                 given = context(job_id, call(f"{job_id}:2:a", 0.3))
                 await publish(connection, names.approvals, [given])
-                await asyncio.sleep(0.03 * number)  # from well before to just after
+                await asyncio.sleep(0.04 * number)  # from well before to just after
                 try:
                     ends[job_id] = await decide(broker_url, names, job_id, "approved")
                 except (TimedOut, NotWaiting, SomebodyLooks) as error:
@@ -259,6 +259,7 @@ class TestRunning:
         for each in goes:
             won = isinstance(ends[each.id], Decided)
             assert (each.revision, states(each)) == (8, ["approved" if won else "timed_out"])
+        assert not isinstance(ends[f"job-{count - 1}"], Decided)
 
     async def test_somebody_who_looks_holds_it_up_only_as_long(
         self, connection: AbstractRobustConnection, names: Names, broker_url: str

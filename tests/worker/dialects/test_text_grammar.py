@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -11,11 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sluicegate.schemas import StructuredOutput, ToolSpec
 from sluicegate.schemas.limits import MAX_SCHEMA_BYTES
-from sluicegate.worker.dialects.dialect import Parsed
 from sluicegate.worker.dialects.grammar import text_grammar
 from sluicegate.worker.dialects.text import TextDialect
 from sluicegate.worker.dialects.text_parse import parse
 from sluicegate.worker.dialects.tokens import ByteTokens
+
+from .tool_schemas import SCHEMAS, fits, some
 
 # xgrammar imports torch, which warns of many things that are not ours to mend.
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,6 +39,7 @@ WORDS: Final = [
     "}\n",
     "\n\n",
     "é",
+    "中",
     "中。",
     "\\u00e9",
     "\\ud800",
@@ -97,10 +98,9 @@ def walk(grammar: str, seed: int) -> str:
     said: list[str] = []
     while not found.is_terminated():
         found.fill_next_token_bitmask(mask)
-        bits = int(mask[0][0]) & 0xFFFFFFFF
         words = [int(word) & 0xFFFFFFFF for word in mask[0]]
         allowed = [i for i in range(len(WORDS)) if words[i // 32] >> (i % 32) & 1]
-        assert allowed, ("nothing may come", said, bits)
+        assert allowed, ("nothing may come", said)
         # Strings and answers would go on for long.
         ends = [i for i in allowed if WORDS[i] in ('"', "}", "]", "</s>", "\n")]
         token = chance.choice(ends if ends and chance.random() < 0.4 + len(said) / 400 else allowed)
@@ -108,125 +108,6 @@ def walk(grammar: str, seed: int) -> str:
         if token != END:
             said.append(WORDS[token])
     return "".join(said)
-
-
-def fits(value: Any, schema: dict[str, Any]) -> bool:
-    """Whether JSON fits a schema of the kinds below."""
-    if "anyOf" in schema:
-        return any(fits(value, one) for one in schema["anyOf"])
-    if "enum" in schema:
-        return value in schema["enum"]
-    match schema.get("type"):
-        case "string":
-            least, most = schema.get("minLength", 0), schema.get("maxLength", 10**9)
-            return isinstance(value, str) and least <= len(value) <= most
-        case "integer":
-            return isinstance(value, int) and not isinstance(value, bool)
-        case "number":
-            return isinstance(value, int | float) and not isinstance(value, bool)
-        case "boolean":
-            return isinstance(value, bool)
-        case "null":
-            return value is None
-        case "array":
-            least, most = schema.get("minItems", 0), schema.get("maxItems", 10**9)
-            return (
-                isinstance(value, list)
-                and least <= len(value) <= most
-                and all(fits(item, schema["items"]) for item in value)
-            )
-        case "object" if "properties" in schema:
-            return (
-                isinstance(value, dict)
-                and set(schema.get("required", ())) <= set(value) <= set(schema["properties"])
-                and all(fits(value[key], schema["properties"][key]) for key in value)
-            )
-        case _:
-            return isinstance(value, dict)
-
-
-def some(schema: dict[str, Any]) -> st.SearchStrategy[Any]:
-    """JSON that fits it."""
-    if "anyOf" in schema:
-        return st.one_of([some(one) for one in schema["anyOf"]])
-    if "enum" in schema:
-        return st.sampled_from(schema["enum"])
-    match schema["type"]:
-        case "string":
-            chars = st.characters(codec="utf-8", exclude_categories=["Cs"])
-            return st.text(
-                chars, min_size=schema.get("minLength", 0), max_size=schema.get("maxLength", 9)
-            )
-        case "integer":
-            return st.integers(-(10**9), 10**9)
-        case "number":
-            return st.integers(-(10**6), 10**6).map(lambda number: number / 8)
-        case "boolean":
-            return st.booleans()
-        case "null":
-            return st.none()
-        case "array":
-            return st.lists(
-                some(schema["items"]),
-                min_size=schema.get("minItems", 0),
-                max_size=schema.get("maxItems", 3),
-            )
-        case _:
-            properties = {key: some(one) for key, one in schema["properties"].items()}
-            needed = set(schema["required"])
-            return st.fixed_dictionaries(
-                {key: value for key, value in properties.items() if key in needed},
-                optional={key: value for key, value in properties.items() if key not in needed},
-            ).map(lambda made: {key: made[key] for key in properties if key in made})
-
-
-KEYS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
-LEAVES = st.one_of(
-    st.builds(
-        lambda least, more: {"type": "string", "minLength": least, "maxLength": least + more},
-        st.integers(0, 3),
-        st.integers(0, 5),
-    ),
-    st.sampled_from([{"type": kind} for kind in ("string", "integer", "number", "boolean", "null")]),
-    st.lists(KEYS | st.integers(-9, 9) | st.none() | st.booleans(), min_size=1, max_size=3).map(
-        lambda values: {"enum": values}
-    ),
-)
-
-
-def objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    def made(properties: dict[str, Any], needed: list[bool]) -> dict[str, Any]:
-        required = [key for key, is_needed in zip(properties, needed, strict=False) if is_needed]
-        return {"type": "object", "properties": properties, "required": required}
-
-    return st.builds(
-        made,
-        st.dictionaries(KEYS, inner, min_size=1, max_size=4),
-        st.lists(st.booleans(), min_size=4, max_size=4),
-    )
-
-
-SCHEMAS = objects(
-    st.recursive(
-        LEAVES,
-        lambda inner: st.one_of(
-            objects(inner),
-            st.builds(
-                lambda item, least, more: {
-                    "type": "array",
-                    "items": item,
-                    "minItems": least,
-                    "maxItems": least + more,
-                },
-                inner,
-                st.integers(0, 2),
-                st.integers(0, 2),
-            ),
-            st.lists(inner, min_size=1, max_size=2).map(lambda options: {"anyOf": options}),
-        ),
-        max_leaves=4,
-    )
-)
 
 
 @SLOW
@@ -275,7 +156,9 @@ def texts(name: str) -> list[str]:
     return [f"Action: {name}\nAction Input: {arguments[name]}"]
 
 
-@pytest.mark.parametrize("tools", [[WEATHER], [WEATHER, ANY], [SEARCH, ANY], [WEATHER, SEARCH, ANY]])
+@pytest.mark.parametrize(
+    "tools", [[WEATHER], [WEATHER, ANY], [SEARCH, ANY], [WEATHER, SEARCH, ANY]]
+)
 @pytest.mark.parametrize("may_answer", [True, False])
 def test_only_the_tools_that_are_given(tools: list[ToolSpec], may_answer: bool) -> None:
     grammar = text_grammar(tools, may_answer=may_answer)
@@ -334,6 +217,7 @@ def test_a_schema_of_msgspec_with_references() -> None:
         },
         "required": ["name"],
     }
+    odd = '😀\u2028\x7f\n\\"'
     schema = {
         "type": "object",
         "properties": {
@@ -347,15 +231,21 @@ def test_a_schema_of_msgspec_with_references() -> None:
             },
             "tags": {"type": "object", "additionalProperties": {"type": "integer"}},
             "free": {},
+            "odd": {"const": odd},
         },
         "required": ["head"],
         "$defs": {"Node": node},
     }
     grammar = text_grammar([ToolSpec(name="t", parameters=schema)])
     good = '{"head": {"name": "a", "next": {"name": "b", "next": null}}, "pair": [1, "x"], '
-    good += '"tags": {"a": 1, "b": 2}, "free": [{"x": [null, 1.5e3]}]}'
+    good += '"tags": {"a": 1, "b": 2}, "free": [{"x": [null, 1.5e3]}], "odd": '
+    good += json.dumps(odd, ensure_ascii=False) + "}"
     assert accepts(grammar, f"Action: t\nAction Input: {good}")
-    for bad in ('{"head": {"next": null}}', '{"head": null}', '{"head": {"name": "a"}, "pair": [1]}'):
+    for bad in (
+        '{"head": {"next": null}}',
+        '{"head": null}',
+        '{"head": {"name": "a"}, "pair": [1]}',
+    ):
         assert not accepts(grammar, f"Action: t\nAction Input: {bad}")
 
 
@@ -372,13 +262,15 @@ def test_a_schema_of_msgspec_with_references() -> None:
         {"type": "object", "properties": {"a": {"type": "array", "minItems": 3, "maxItems": 1}}},
         {"type": "object", "required": "abc"},
         {"type": "object", "required": ["a"]},
-        {"type": "object", "properties": {"a": {"const": 'x"\\\n\u2028'}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"const": 'x"\\\né'}}, "required": ["a"]},
         {"type": "object", "additionalProperties": False},
     ],
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_schemas_that_make_no_sense_still_make_a_grammar(schema: dict[str, Any], seed: int) -> None:
-    found = parse(walk(text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False), seed), None)
+    found = parse(
+        walk(text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False), seed), None
+    )
     assert found.failure is None or "twice" in found.failure.detail
 
 
@@ -400,5 +292,3 @@ def test_the_dialect_gives_it_where_it_is_held() -> None:
     assert TextDialect(ByteTokens()).grammar([WEATHER]) is None
     held = TextDialect(ByteTokens(), held=True).grammar([WEATHER])
     assert held == StructuredOutput(grammar=text_grammar([WEATHER]))
-
-

@@ -148,7 +148,9 @@ def test_calls_that_were_whole_before_the_cut_stand() -> None:
 )
 def test_an_input_that_can_not_be_read(input_: str) -> None:
     assert kind(f"Action: search\nAction Input: {input_}") == "malformed"
-    assert kind(f"{CALL}\nAction: search\nAction Input: {input_}") == "malformed", "nor the good one"
+    assert kind(f"{CALL}\nAction: search\nAction Input: {input_}") == "malformed", (
+        "nor the good one"
+    )
 
 
 @pytest.mark.parametrize(
@@ -252,7 +254,9 @@ def test_time_is_linear_in_the_text(unit: str) -> None:
         st.text(st.characters(codec="utf-8"), max_size=8),
         st.recursive(
             st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=20),
-            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+            lambda inner: (
+                st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+            ),
             max_leaves=8,
         ),
         max_size=4,

@@ -1,6 +1,7 @@
 """Tools with faults, each named for what it does wrong. Sync ones are imported by child processes,
 which is why they stand here and not in a test."""
 
+import asyncio
 import ctypes
 import os
 import signal
@@ -71,6 +72,16 @@ def hang(folder: str) -> str:
     _leave_pid(folder, "self")
     time.sleep(LONG_S)
     return "never"
+
+
+@tool(timeout_s=0.2)
+async def deaf_to_all() -> str:
+    """Hear neither a cancellation nor a closing."""
+    while True:
+        try:
+            await asyncio.sleep(LONG_S)
+        except BaseException:  # noqa: S112 - that is the fault
+            continue
 
 
 @tool

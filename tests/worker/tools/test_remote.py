@@ -24,6 +24,7 @@ from sluicegate.worker.tools.registry import Registry
 from sluicegate.worker.tools.remote import RemoteTools
 from sluicegate.worker.tools.server import ToolServer
 
+from ...producer.proxy import proxied
 from .calls import CONTEXT, WAIT_S, left_word, none_left
 
 pytestmark = pytest.mark.broker
@@ -302,15 +303,7 @@ async def test_a_server_process_killed_in_the_middle(
     tmp_path: Path,
 ) -> None:
     """The same with SIGKILL, and a sync tool: its process goes too."""
-    program = (
-        "import sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "from sluicegate.worker.config import Config\n"
-        "from sluicegate.worker.tools.server import run_tool_server\n"
-        f"sys.exit(run_tool_server(Config(amqp_url={broker_url!r}, namespace={namespace!r},\n"
-        "    metrics_port=0, agent_tools='faulty')))\n"
-    )
-    server = await asyncio.create_subprocess_exec(sys.executable, "-c", program)
+    server = await _server_process(broker_url, namespace)
     try:
         spec = _spec(faulty.hang)
         calling = asyncio.create_task(_call_when_served(remote, spec, {"folder": str(tmp_path)}))
@@ -324,6 +317,38 @@ async def test_a_server_process_killed_in_the_middle(
     assert result.status is ToolStatus.UNKNOWN
     await _until(lambda: none_left(tmp_path))
     await _delete_faulty(broker_url, namespace, faulty)
+
+
+async def test_a_server_process_ends_in_good_order(
+    remote: RemoteTools, faulty: ModuleType, broker_url: str, namespace: str
+) -> None:
+    """Told to by a signal; even with a call about that nothing can end."""
+    server = await _server_process(broker_url, namespace)
+    try:
+        async with asyncio.timeout(WAIT_S):
+            fine = await _call_when_served(remote, _spec(faulty.fine), {"text": "x", "times": 2})
+            assert fine.content == "xx"
+            spec = _spec(faulty.deaf_to_all, timeout_s=20.0)
+            assert (await _call_when_served(remote, spec, {})).abandoned
+            server.terminate()
+            assert await server.wait() == ExitCode.OK
+    finally:
+        if server.returncode is None:
+            server.kill()
+            await server.wait()
+        await _delete_faulty(broker_url, namespace, faulty)
+
+
+async def _server_process(url: str, namespace: str) -> asyncio.subprocess.Process:
+    program = (
+        "import sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from sluicegate.worker.config import Config\n"
+        "from sluicegate.worker.tools.server import run_tool_server\n"
+        f"sys.exit(run_tool_server(Config(amqp_url={url!r}, namespace={namespace!r},\n"
+        "    metrics_port=0, agent_tools='faulty')))\n"
+    )
+    return await asyncio.create_subprocess_exec(sys.executable, "-c", program)
 
 
 async def _call_when_served(
@@ -463,6 +488,48 @@ async def test_the_connection_lost_on_both_sides(
         await remote.stop()
         await close(connection)
         await serving.stopped()
+
+
+async def test_the_callers_connection_lost(broker_url: str, namespace: str, serve: Serve) -> None:
+    """What is answered meanwhile is there when the connection is back; nothing is asked twice."""
+    desk = Desk()
+    await serve(desk.registry)
+    async with proxied(broker_url) as proxy:
+        connection = await connect(proxy.url, timeout_s=WAIT_S, name="tests")
+        remote = RemoteTools(connection, Names(namespace))
+        await remote.start(_never)
+        try:
+            desk.go.clear()
+            calling = asyncio.create_task(_call(remote, _spec(desk.once)))
+            await desk.until_run(1)
+            await proxy.stop()
+            desk.go.set()
+            assert (await calling).ok
+            assert (await _call(remote, _spec(desk.once), effect_id="e2")).ok
+            assert desk.runs == ["e1", "e2"]
+        finally:
+            await remote.stop()
+            await close(connection)
+
+
+async def test_a_network_that_stands_still(broker_url: str, namespace: str, serve: Serve) -> None:
+    desk = Desk()
+    await serve(desk.registry)
+    async with proxied(broker_url) as proxy:
+        connection = await connect(proxy.url, timeout_s=WAIT_S, name="tests")
+        remote = RemoteTools(connection, Names(namespace))
+        await remote.start(_never)
+        try:
+            proxy.flowing.clear()
+            result = await _call(remote, _spec(desk.once), timeout_s=0.5)
+            proxy.flowing.set()
+            assert result.status is ToolStatus.ERROR
+            assert "not run" in result.content
+            assert (await _call(remote, _spec(desk.once), effect_id="e2")).ok
+            assert desk.runs == ["e2"]
+        finally:
+            await remote.stop()
+            await close(connection)
 
 
 async def test_stopping_the_caller_ends_its_calls(
