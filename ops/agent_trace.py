@@ -125,6 +125,9 @@ def end(trace: Trace, *, width: int = WIDTH, colour: bool = False) -> Iterator[s
     outcome = ended.outcome if ended is not None else "died"
     title = f"{outcome} after {counted(trace.context.orchestration.spent.rounds, 'round')}"
     yield _coloured(_rule(title, "", width), "green" if outcome == "completed" else "red", colour)
+    if trace.ends > 1:
+        note = "its last step was taken again, or it was published more than once"
+        yield from _long("note", f"its end was written {trace.ends} times: {note}", width)
     if trace.why:
         yield from _long("why", trace.why, width)
     yield from _bill(trace, width)

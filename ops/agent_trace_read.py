@@ -32,7 +32,8 @@ class TracedRound(Struct, frozen=True, kw_only=True):
 
 class Trace(Struct, frozen=True, kw_only=True):
     """One attempt of an agent job. `first` and `last`: times of its lines. `context` is the whole
-    state at the end, where it has ended, `ended` how, and `why` before its model said so."""
+    state at the end, where it has ended, `ended` how, and `why` before its model said so. `ends`:
+    how often its end was written down."""
 
     job_id: str
     attempt: int
@@ -41,6 +42,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     by: tuple[str, ...] = ()
     rounds: tuple[TracedRound, ...] = ()
     ended: Ended | None = None
+    ends: int = 0
     context: AgentContext | None = None
     why: str = ""
     source: Literal["journal", "dead letter"] = "journal"
@@ -105,7 +107,7 @@ class _Attempt:
         self._calls: dict[int, dict[str, ToolCall]] = {}
         self._made: dict[str, int] = {}
         self._results: dict[str, ToolResult] = {}
-        self._ended: Ended | None = None
+        self._ended: list[Ended] = []
 
     def add(self, line: JournalEntry) -> None:
         self._times.append(line.at)
@@ -120,10 +122,11 @@ class _Attempt:
             case Closed(round=this):
                 self._closed.setdefault(this.number, []).append(this)
             case Ended() as ended:
-                self._ended = ended
+                self._ended.append(ended)
 
     def trace(self) -> Trace:
-        context = self._ended.context if self._ended is not None else None
+        ended = self._ended[-1] if self._ended else None
+        context = ended.context if ended is not None else None
         stop = context.orchestration.stop if context is not None else None
         # The end has the rounds that the journal has forgotten, and what was closed by the end.
         kept = {this.number: this for this in context.execution.rounds} if context else {}
@@ -135,7 +138,8 @@ class _Attempt:
             last=max(self._times, default=None),
             by=tuple(self._by),
             rounds=tuple(self._round(number, kept) for number in numbers),
-            ended=self._ended,
+            ended=ended,
+            ends=len(self._ended),
             context=context,
             why=f"{stop.reason}: {stop.detail}" if stop is not None else "",
         )

@@ -9,6 +9,8 @@ from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec
+
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.connection import close, connect
 from ..schemas import JournalEntry, Names, SluiceError
@@ -98,6 +100,30 @@ async def from_dead_letters(config: Config, job_id: str) -> Trace | None:
     if best is None or best.scene is None:
         return None
     return of_scene(best.scene, f"{best.head.reason}: {best.head.sentence}")
+
+
+async def with_dead_letters(config: Config, job_id: str, traces: list[Trace]) -> list[Trace]:
+    """As `with_scene`. Where there is a trace already, dead letters that can't be seen just now are
+    left unseen; else raises what `from_dead_letters` does."""
+    try:
+        return with_scene(traces, await from_dead_letters(config, job_id))
+    except SluiceError:
+        if not traces:
+            raise
+        return traces
+
+
+def with_scene(traces: list[Trace], dead: Trace | None) -> list[Trace]:
+    """The attempts of a job that has no end in the journal, with what a dead letter says of the
+    last: the scene where the journal has nothing of it, else why it died."""
+    if dead is None:
+        return traces
+    if not traces or traces[-1].attempt < dead.attempt:
+        return [*traces, dead]
+    *earlier, last = traces
+    if last.attempt > dead.attempt:
+        return traces
+    return [*earlier, msgspec.structs.replace(last, context=dead.context, why=dead.why)]
 
 
 async def waits_for(config: Config, job_id: str) -> tuple[WaitingCall, ...]:

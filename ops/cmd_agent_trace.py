@@ -73,8 +73,8 @@ def command(
         back = "so far back" if since_s is not None else f"{_DAYS} days"
         console.error(
             f"nothing of an agent job {job_id}: neither in the journal ({back}) nor among the dead "
-            "letters. A job that nobody has begun leaves no trace yet: is `sluice agent run` "
-            "running, and is the id right?"
+            "letters. A job leaves its first trace with its first call, or when its first round is "
+            "over: --follow waits for that. Is the id right, and is `sluice agent run` running?"
         )
         click.get_current_context().exit(console.FAILED)
 
@@ -95,9 +95,8 @@ async def _show(
         traces = gather(job_id, lines)
         over = bool(traces) and traces[-1].ended is not None
         waiting = () if over else await source.waits_for(config, job_id)
-        if not traces and not waiting:
-            dead = await source.from_dead_letters(config, job_id)
-            traces = [dead] if dead is not None else []
+        if not over and not waiting:
+            traces = await source.with_dead_letters(config, job_id, traces)
         if traces or (waiting and not follow):
             _print(traces, [_waits(one) for one in waiting], job_id, as_json=as_json)
             return True

@@ -37,27 +37,27 @@ def wrapped(text: str, width: int, *, most: int) -> Iterator[str]:
 
 
 def _wrapped(line: str, width: int) -> Iterator[str]:
-    now = ""
-    for word in line.split():
-        if now and columns(now) + 1 + columns(word) > width:
+    now, used = "", 0
+    for word in (piece for whole in line.split() for piece in _pieces(whole, width)):
+        size = columns(word)
+        if now and used + 1 + size > width:
             yield now
-            now = ""
-        now = f"{now} {word}" if now else word
-        while columns(now) > width:
-            head = _head(now, width)
-            yield head
-            now = now[len(head) :]
+            now, used = "", 0
+        now, used = (f"{now} {word}", used + 1 + size) if now else (word, size)
     if now:
         yield now
 
 
-def _head(text: str, width: int) -> str:
-    head = ""
-    for char in text:
-        if head and columns(head) + _columns(char) > width:
-            break
-        head += char
-    return head
+def _pieces(word: str, width: int) -> Iterator[str]:
+    """A word in pieces that fit, where it is longer than a line; one character at least each."""
+    start = used = 0
+    for at, char in enumerate(word):
+        size = _columns(char)
+        if at > start and used + size > width:
+            yield word[start:at]
+            start, used = at, 0
+        used += size
+    yield word[start:]
 
 
 def _columns(char: str) -> int:

@@ -44,7 +44,7 @@ def job(*, watchdog: bool, rounds: int) -> AgentJob:
         profile="off",
         format="text",
         budget=Budget(tokens=TOKENS, tool_calls=1_000, rounds=rounds),
-        sampling=Sampling(max_tokens=500),
+        sampling=Sampling(max_tokens=1_000),
         watchdog={} if watchdog else NEVER,
     )
 

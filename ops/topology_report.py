@@ -125,8 +125,10 @@ def _flow(names: Names) -> Sequence[tuple[str, str]]:
         ("a retry", f"worker -> {names.retry} (header rung) -> waits -> {names.jobs}"),
         (
             "an agent job",
-            f"backend -> {names.jobs} ({names.new_agents_key}) -> agent service -> {names.jobs} "
-            f"({names.agents_key}), step by step",
+            (
+                f"backend -> {names.jobs} ({names.new_agents_key}) -> agent service -> "
+                f"{names.jobs} ({names.agents_key}), step by step"
+            ),
         ),
         (
             "an approval",

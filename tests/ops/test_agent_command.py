@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -16,16 +17,28 @@ from click.testing import CliRunner
 from sluicegate.ops import cmd_agent_run
 from sluicegate.ops.agent_job_file import agent_job
 from sluicegate.ops.cli import main
+from sluicegate.ops.dlq_queue import looking
 from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import one_channel
-from sluicegate.schemas import GenerationResult, InvalidMessage, Names, ToolCall, decode
-from sluicegate.schemas.agents import Dispatched
+from sluicegate.schemas import (
+    DeadLetter,
+    GenerationResult,
+    InvalidMessage,
+    Names,
+    Origin,
+    Reason,
+    ToolCall,
+    decode,
+    encode,
+)
+from sluicegate.schemas.agents import Closed, Dispatched, round_job_id
 from sluicegate.worker.agent import service
 from sluicegate.worker.agent.journal import Journal
 from sluicegate.worker.config import Config
 from sluicegate.worker.tools.tool import tool
 
+from ..worker.agent.contexts import a_round, context
 from ..worker.agent.troupe import Troupe, answer, call, script
 
 PROGRAM = Path(sys.executable).parent / "sluice"
@@ -303,6 +316,19 @@ async def test_who_stops_waiting_stops_nothing(cli: Cli) -> None:
 
 
 @pytest.mark.broker
+async def test_ctrl_c_stops_waiting_and_says_how_to_go_on(cli: Cli) -> None:
+    process = await cli.start("agent", "submit", "--task", "x", "--id", "on-1", "--wait")
+    assert process.stderr is not None
+    async with asyncio.timeout(LIMIT_S):
+        assert b"job on-1" in await process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    done = await ended(process)
+    assert done.code == 130
+    assert "the job goes on: `sluice agent trace on-1 --follow`" in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.broker
 async def test_a_call_that_waits_for_a_person(troupe: Troupe, cli: Cli) -> None:
     assert troupe.namespace
     asked = ("--task", "PAY", "--tool", "pay", "--id", "pay-1", "--profile", "off", "--wait")
@@ -373,6 +399,49 @@ async def test_a_call_that_never_came_back_is_unknown(
     (attempt,) = shown["attempts"]
     assert attempt["rounds"][0]["calls"][0]["lost"] is True
     assert datetime.fromisoformat(attempt["first"]) <= datetime.now(UTC)
+
+
+@pytest.mark.broker
+async def test_a_job_that_died_without_an_end_says_why(
+    cli: Cli, broker_url: str, namespace: str
+) -> None:
+    names = Names(namespace)
+    scene = context(a_round(1), id="died-1")
+    letter = DeadLetter(
+        job_id="died-1",
+        reason=Reason.CONTEXT_FULL,
+        detail="no room at all",
+        at=datetime.now(UTC),
+        origin=Origin(stage="agent", worker="a1", queue=names.agents),
+        agent=scene,
+    )
+    connection = await connect(broker_url, timeout_s=LIMIT_S, name="tests")
+    try:
+        publisher = ConfirmedPublisher(connection)
+        journal = Journal(connection, publisher, names)
+        this = a_round(1, job_id=round_job_id(scene.job, 1))
+        await journal.write("died-1", Closed(round=this))
+        await publisher.publish(
+            names.dlx,
+            "agent",
+            encode(letter),
+            kind="dead_letter",
+            correlation_id="died-1",
+            timeout_s=LIMIT_S,
+        )
+    finally:
+        await close(connection)
+    drawn = await cli.run("agent", "trace", "died-1")
+    assert drawn.code == 0, drawn.err
+    assert "died after 1 round" in drawn.out
+    assert "context_full: no room at all" in drawn.out
+    assert "from its dead letter" not in drawn.out
+    # Somebody who has the dead letters in hand is in nobody's way.
+    there = Config(amqp_url=broker_url, namespace=namespace)
+    async with looking(there):
+        alone = await cli.run("agent", "trace", "died-1")
+        assert (alone.code, "not over" in alone.out) == (0, True), alone.err
+        assert (await cli.run("agent", "trace", "nobody")).code == 1
 
 
 @pytest.mark.broker

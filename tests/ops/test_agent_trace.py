@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.ops.agent_trace import Growing, drawn, waiting_line
 from sluicegate.ops.agent_trace_read import Trace, gather, of_scene
+from sluicegate.ops.agent_trace_source import with_scene
 from sluicegate.ops.columns import columns
 from sluicegate.schemas import (
     AgentContext,
@@ -132,6 +133,17 @@ def test_a_round_that_was_written_twice_is_one() -> None:
     assert "written 2 times" in text(only(lines))
 
 
+def test_an_end_that_was_written_twice_says_so() -> None:
+    lines = Lines()
+    this = lines.close(1)
+    lines.end(this)
+    assert "written" not in text(only(lines))
+    lines.end(this, text="the later one")
+    said = text(only(lines))
+    assert "its end was written 2 times" in said
+    assert "the later one" in said
+
+
 def test_attempts_are_apart() -> None:
     first, second = Lines(1), Lines(2)
     first.close(1)
@@ -157,6 +169,24 @@ def test_the_scene_of_a_dead_letter_is_a_trace() -> None:
     said = text(trace)
     assert "from its dead letter" in said
     assert "no tool fly" in said
+
+
+def test_a_dead_letter_completes_the_attempt_it_is_of() -> None:
+    scene = replace(context(a_round(1), a_round(2)), job=replace(JOB, attempt=2))
+    dead = of_scene(scene, "delivery_limit: too often")
+    first, second, third = Lines(1), Lines(2), Lines(3)
+    for lines in (first, second, third):
+        lines.close(1)
+    one, two, three = map(only, (first, second, third))
+    assert with_scene([], dead) == [dead]
+    assert with_scene([one], None) == [one]
+    assert with_scene([one], dead) == [one, dead]
+    completed = with_scene([one, two], dead)
+    assert [each.why for each in completed] == ["", dead.why]
+    assert completed[1].rounds == two.rounds
+    assert "died after 2 rounds" in text(completed[1])
+    # It has been sent back since.
+    assert with_scene([two, three], dead) == [two, three]
 
 
 def test_no_line_is_no_trace() -> None:

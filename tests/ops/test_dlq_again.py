@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from sluicegate.ops.dlq_again import again
 from sluicegate.ops.dlq_changes import Changes, parse_sets
-from sluicegate.ops.dlq_sending import Refusal, Sending
 from sluicegate.ops.dlq_letter import Properties, read_letter
+from sluicegate.ops.dlq_sending import Refusal, Sending
 from sluicegate.schemas import (
     Candidate,
     DeadLetter,

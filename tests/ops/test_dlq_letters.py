@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from sluicegate.ops.dlq_advice import ADVICE, BROKER_REASONS, advice
 from sluicegate.ops.dlq_again import again
 from sluicegate.ops.dlq_changes import Changes
-from sluicegate.ops.dlq_sending import Refusal
 from sluicegate.ops.dlq_filter import Filter, NoSuchLetter, Wanted, age
 from sluicegate.ops.dlq_letter import Head, Letter, bad_spans
+from sluicegate.ops.dlq_sending import Refusal
 from sluicegate.ops.dlq_story import story
 from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
 from sluicegate.schemas import (

@@ -1,5 +1,7 @@
 """A segment's sampling in vLLM's words, and what goes over the seam."""
 
+import json
+
 import pytest
 from sluicegate.guards.engine_gates import Ban, EngineGates
 from sluicegate.schemas import Sampling, StructuredOutput
@@ -81,3 +83,12 @@ def test_without_a_plug_in_a_bias_comes_near() -> None:
     bias = biased(params, EngineGates(bans=(Ban(0, 9),)), (5, 5, 6))
     assert bias == {5: 1.0 - 0.5 - 0.5, 6: -0.75, 9: -100.0}
     assert biased(sampling_params(Sampling(), 1), None, ()) is None
+
+
+def test_a_structural_tag_goes_to_vllm_as_json() -> None:
+    tag = {"type": "structural_tag", "format": {"type": "any_text", "excludes": ["<c>"]}}
+    params = sampling_params(Sampling(structured_output=StructuredOutput(structural_tag=tag)), 0)
+    assert params.structured_outputs is not None
+    assert params.structured_outputs.structural_tag is not None
+    assert json.loads(params.structured_outputs.structural_tag) == tag
+    assert params.structured_outputs.grammar is None

@@ -52,6 +52,8 @@ class Finisher:
             prompt,
             round_job_id(context.job, rounds.next_number(context), "final"),
             tokens=tokens,
+            # One in which no call can begin.
+            grammar=site.dialect.grammar(()),
             calls=False,
             seconds=seconds,
         )

@@ -82,6 +82,7 @@ def generation_job(
         lane=agent.lane,
         deadline=deadline,
         traceparent=agent.traceparent,
+        exempt=dialect.spans,
         metadata={"agent": agent.id, "round": context.orchestration.spent.rounds + 1},
     )
 

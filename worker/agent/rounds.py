@@ -30,6 +30,11 @@ from ..dialects.dialect import Parsed
 replace = msgspec.structs.replace
 
 
+def key_of(context: AgentContext) -> tuple[str, int]:
+    """What makes two contexts of one run of a job."""
+    return context.id, context.job.attempt
+
+
 def begun(job: AgentJob, now: datetime, by: str) -> AgentContext:
     """The first context of a job."""
     return AgentContext(

@@ -21,6 +21,7 @@ from ..frame import ExitCode, Service, until_signalled, versions
 from ..publications import Identity
 from ..settler import Settler
 from ..tools.registry import Registry
+from .carrier import Carrier
 from .effects import Effects
 from .embedding import make_cosine
 from .generation import QueueGenerator, generator
@@ -117,18 +118,24 @@ class Orchestrator(Service):
         stepper = Stepper(generate, Effects(journal, caller), journal, limits, _now, self._cosine)
         metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
         async with asyncio.TaskGroup() as group:
+            carrier = Carrier(
+                who,
+                settler,
+                journal,
+                events,
+                patience_s=config.agent_step_timeout_s,
+                release=caller.release,
+            )
             intake = AgentIntake(
                 group,
                 who,
                 stepper,
                 Sites(dialects, self._registry, self._tables),
-                journal,
-                settler,
+                carrier,
                 events,
                 slots=config.agent_slots,
                 patience_s=config.agent_step_timeout_s,
                 crowded=_Crowd(connection, self._names.agents),
-                release=caller.release,
             )
             group.create_task(events.run(events_connection), name="events")
             sweeping = group.create_task(

@@ -60,13 +60,17 @@ def make_dialects(config: Config) -> Dialects:
     if config.engine == "scripted":
         if config.tool_parser:
             raise ConfigError("tool_parser: the scripted engine has no parser; leave it empty")
-        asked = config.max_model_len or config.engine_args.get("max_model_len", _SCRIPTED_LEN)
-        return Dialects(ByteTokens(), int(asked))
+        return Dialects(ByteTokens(), _asked_len(config) or _SCRIPTED_LEN)
     template = file_text(config.chat_template, "chat_template") if config.chat_template else None
     if config.tool_parser:
         return _native(config, template)
     tokens = ModelTokens(load_tokenizer(config.model), template)
-    return Dialects(tokens, config.max_model_len or _model_len(config.model))
+    return Dialects(tokens, _asked_len(config) or _model_len(config.model))
+
+
+def _asked_len(config: Config) -> int:
+    """As the engine reads it: its own arguments come last."""
+    return int(config.engine_args.get("max_model_len") or config.max_model_len)
 
 
 def _native(config: Config, template: str | None) -> Dialects:

@@ -36,7 +36,10 @@ from .native_marks import Marks, Read, bounded, defused, marks_of, prose_of, rea
 from .tokens import ModelTokens
 from .wording import came_otherwise, result_text
 
-_ANYTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+# Of a tool without a schema: what the model is told, and what the grammar lets through, which takes
+# the first for an empty object.
+_NOTHING: Final[dict[str, Any]] = {"type": "object", "properties": {}}
+_ANYTHING: Final[dict[str, Any]] = {"type": "object", "additionalProperties": True}
 # Names and words that no template has of itself.
 _PROBE: Final = ToolSpec(
     name="sluice_probe_tool",
@@ -100,15 +103,15 @@ class NativeDialect:
         if not tools:
             return self._no_calls()
         choice = "auto" if may_answer else "required"
-        tag = self._structural_tag(tools, choice)
+        own = [tool if tool.parameters else _loose(tool) for tool in tools]
+        tag = self._structural_tag(own, choice)
         if tag is None:
             return None
         try:
             return StructuredOutput(structural_tag=tag)
         except InvalidMessage:
             # The schemas are too large together, or too deep.
-            loose = [ToolSpec(name=tool.name) for tool in tools]
-            tag = self._structural_tag(loose, choice)
+            tag = self._structural_tag([_loose(tool) for tool in tools], choice)
             return None if tag is None else StructuredOutput(structural_tag=tag)
 
     def parse(
@@ -276,11 +279,15 @@ def _request(tools: Sequence[ToolSpec], choice: str) -> Any:
     )
 
 
+def _loose(tool: ToolSpec) -> ToolSpec:
+    return ToolSpec(name=tool.name, parameters=_ANYTHING)
+
+
 def _function(tool: ToolSpec) -> Any:
     function = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.parameters or _ANYTHING,
+        "parameters": tool.parameters or _NOTHING,
     }
     return {"type": "function", "function": function}
 

@@ -39,9 +39,10 @@ class TextDialect:
 
     A prompt is turned into tokens whole. With a chat template that gives each turn by itself and
     sets turns apart by special tokens (the ChatML family and most others), the tokens of a prompt
-    are the beginning of those of every later prompt of the conversation. Templates that give older
-    turns otherwise than the last one, and models without one, may differ from there on; that costs
-    a part of the prefix cache, and changes nothing else.
+    are the beginning of those of every later prompt of the conversation. What the model said is
+    turned into tokens again, which may be others than it sampled. Templates that give older turns
+    otherwise than the last one, and models without one, may differ from there on. Either costs a
+    part of the prefix cache, and changes nothing else.
     """
 
     def __init__(self, tokens: Tokens, *, held: bool = False) -> None:
@@ -80,9 +81,8 @@ class TextDialect:
     def grammar(
         self, tools: Sequence[ToolSpec], *, may_answer: bool = True
     ) -> StructuredOutput | None:
-        """The form as a grammar; None for a dialect that is free."""
-        if not self._held:
-            return None
+        """The form as a grammar. Of a free dialect it is asked for only where a job is to be held
+        to some of its tools, or to its answer."""
         return StructuredOutput(grammar=grammar.text_grammar(tools, may_answer=may_answer))
 
     def parse(

@@ -35,14 +35,15 @@ from ...producer.subscription import Delivery, Subscription
 from ...producer.tasks import end, see_through, spawn
 from ...schemas import InvalidMessage, Names, decode, encode
 from ...schemas.codec import CONTENT_TYPE, tag_of
-from ...schemas.tools import ToolReply, ToolRequest, ToolResult, ToolSpec, ToolStatus
+from ...schemas.tools import RAN, ToolReply, ToolRequest, ToolResult, ToolSpec, ToolStatus
 from .context import ToolContext
-from .outcome import failed
+from .outcome import MAX_ERROR_CHARS, failed
 
 log = logging.getLogger(__name__)
 
 # The header that tells a tool elsewhere which round it is called in.
 ROUND_HEADER: Final = "round"
+_SAID: Final = RAN | {ToolStatus.INVALID_ARGUMENTS, ToolStatus.UNKNOWN_TOOL}
 _NO_SERVER: Final = "no one serves this tool"
 # A server that is about to come back, after a restart of the broker say, is waited for.
 _SERVER_BACK_S: Final = 2.0
@@ -263,7 +264,7 @@ class RemoteTools:
             result = failed(f"its answer can't be read: {error}")
         else:
             answer = self._waiting.get(reply.id)
-            result = reply.result
+            result = believed(reply.result)
         if answer is None or answer.done():
             log.info("an answer of a tool came too late: %s", delivery.correlation_id)
         else:
@@ -273,3 +274,11 @@ class RemoteTools:
         while True:
             # Where it can't be, the answer comes again, and nobody waits for it any more.
             await (await self._to_ack.get()).ack()
+
+
+def believed(result: ToolResult) -> ToolResult:
+    """What a server may say of a call. Whether one is allowed, or within its quota, is not its to
+    decide: what it says so was run all the same, and is counted."""
+    if result.status in _SAID:
+        return result
+    return failed(f"its server answered {result.status}: {result.content}"[:MAX_ERROR_CHARS])

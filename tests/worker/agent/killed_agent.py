@@ -12,11 +12,11 @@ from typing import Literal
 
 import msgspec
 from msgspec import Struct
-from sluicegate.schemas import ToolCall, ToolResult, ToolSpec
+from sluicegate.schemas import AgentContext, ToolCall, ToolResult, ToolSpec
 from sluicegate.schemas.agents import Dispatched, Entry, Returned
 from sluicegate.worker.agent import effects, service, step
 from sluicegate.worker.agent.journal import Journal
-from sluicegate.worker.agent.moves import Goes
+from sluicegate.worker.agent.moves import Goes, Move, Site
 from sluicegate.worker.config import Config
 from sluicegate.worker.tools.context import ToolContext
 from sluicegate.worker.tools.registry import Registry
@@ -87,7 +87,7 @@ class _DoomedJournal(Journal):
 class _DoomedStepper(step.Stepper):
     point: Point = "never"
 
-    async def step(self, context, site, *, again):  # pyright: ignore  # noqa: ANN001
+    async def step(self, context: AgentContext, site: Site, *, again: bool) -> Move:
         move = await super().step(context, site, again=again)
         begun = context.orchestration.phase == "thinking" and isinstance(move, Goes)
         if self.point == "answered" and begun:

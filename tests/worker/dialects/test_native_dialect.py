@@ -222,6 +222,7 @@ def test_the_grammar_knows_only_the_tools_that_are_given(native: Dialect) -> Non
     both, left = native.grammar(TOOLS), native.grammar(TOOLS[1:])
     assert matches(both, f"I look.\n{GOOD}")
     assert matches(both, CLOCK)
+    assert matches(both, CLOCK.replace("{}", '{"any": [1]}'))
     assert not matches(left, GOOD)
     assert matches(left, CLOCK)
     assert matches(left, "It rains.")

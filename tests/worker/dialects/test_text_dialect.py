@@ -1,6 +1,8 @@
 """How a conversation is put before a model in plain text."""
 
+import copy
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 
 import pytest
@@ -153,8 +155,6 @@ def test_a_template_without_a_system(model: ModelTokenizer) -> None:
 
 
 def test_a_model_without_a_template(model: ModelTokenizer) -> None:
-    import copy
-
     bare = model._replace(tokenizer=copy.deepcopy(model.tokenizer))
     bare.tokenizer.chat_template = None
     text = text_of(bare, TURNS)
@@ -174,6 +174,16 @@ def test_an_engine_without_a_model_is_given_text() -> None:
 def test_counts_are_the_tokenizers(tokens: ModelTokens, model: ModelTokenizer) -> None:
     assert tokens.count("It is raining.") == len(model.encode("It is raining."))
     assert ByteTokens().count("é") == 2
+
+
+def test_several_threads_may_ask_at_once(tokens: ModelTokens) -> None:
+    dialect = TextDialect(tokens)
+    whole = dialect.prompt(TURNS, TOOLS)
+    with ThreadPoolExecutor(4) as pool:
+        asked = [pool.submit(dialect.prompt, TURNS, TOOLS) for _ in range(40)]
+        counted = [pool.submit(tokens.count, "It is raining.") for _ in range(40)]
+    assert {one.result() for one in asked} == {whole}
+    assert {one.result() for one in counted} == {tokens.count("It is raining.")}
 
 
 def test_a_template_that_can_not_be_used(model: ModelTokenizer) -> None:

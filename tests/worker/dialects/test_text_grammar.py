@@ -288,7 +288,8 @@ def test_what_has_no_room_takes_any_object() -> None:
     assert not accepts(grammar, 'Action: weather\nAction Input: {"x": "y"}'), "small ones have room"
 
 
-def test_the_dialect_gives_it_where_it_is_held() -> None:
-    assert TextDialect(ByteTokens()).grammar([WEATHER]) is None
-    held = TextDialect(ByteTokens(), held=True).grammar([WEATHER])
-    assert held == StructuredOutput(grammar=text_grammar([WEATHER]))
+@pytest.mark.parametrize("held", [True, False])
+def test_the_dialect_gives_it(held: bool) -> None:
+    """A free one, too: a job may be held to some of its tools for a round."""
+    given = TextDialect(ByteTokens(), held=held).grammar([WEATHER])
+    assert given == StructuredOutput(grammar=text_grammar([WEATHER]))

@@ -16,12 +16,12 @@ from pamqp.commands import Basic
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.schemas import Names, decode, encode
-from sluicegate.schemas.tools import ToolReply, ToolRequest, ToolResult, ToolSpec, ToolStatus
+from sluicegate.schemas.tools import RAN, ToolReply, ToolRequest, ToolResult, ToolSpec, ToolStatus
 from sluicegate.worker.config import Config, ConfigError
 from sluicegate.worker.frame import ExitCode
 from sluicegate.worker.tools import Tool, ToolContext, tool
 from sluicegate.worker.tools.registry import Registry
-from sluicegate.worker.tools.remote import RemoteTools
+from sluicegate.worker.tools.remote import RemoteTools, believed
 from sluicegate.worker.tools.server import ToolServer
 
 from ...producer.proxy import proxied
@@ -616,3 +616,12 @@ async def _take(channel: Any, queue: str | None) -> bytes:
             if isinstance(message.delivery, Basic.GetOk):
                 return bytes(message.body)
             await asyncio.sleep(0.02)
+
+
+@pytest.mark.parametrize("status", ToolStatus)
+async def test_whether_a_call_is_allowed_is_not_its_servers_to_say(status: ToolStatus) -> None:
+    """It was run all the same, and is to be counted."""
+    told = believed(ToolResult(status=status, content="so it is"))
+    its_own = RAN | {ToolStatus.INVALID_ARGUMENTS, ToolStatus.UNKNOWN_TOOL}
+    assert told.status is (status if status in its_own else ToolStatus.ERROR)
+    assert "so it is" in told.content

@@ -1,0 +1,153 @@
+"""Carries moves out: the next context for the one before, in one transaction; or the end."""
+
+import logging
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Final
+
+from ...producer.errors import Unroutable
+from ...producer.subscription import Delivery
+from ...producer.transaction import Outgoing
+from ...schemas import (
+    AgentContext,
+    AgentJob,
+    Finished,
+    InvalidMessage,
+    Reason,
+    encode,
+)
+from ...schemas.agents import Ended
+from ...schemas.codec import tag_of
+from ...schemas.limits import MAX_SUMMARY_CHARS
+from .. import metrics
+from ..event_stream import EventStream
+from ..publications import Identity, Settlement, Verb, bury
+from ..registry import Key, Keyed, Registry
+from ..settler import Settler
+from . import endings, rounds
+from .journal import Journal
+from .moves import Goes, Over
+from .patience import patiently
+
+log = logging.getLogger(__name__)
+
+# Jobs of which is known how far they were published from here.
+_REMEMBERED: Final = 10_000
+# An event's number within its job: each revision has so many.
+_SEQ_STRIDE: Final = 100
+
+
+class Carrier:
+    """Publishes, settles, and knows for a while what it has published."""
+
+    def __init__(
+        self,
+        who: Identity,
+        settler: Settler,
+        journal: Journal,
+        events: EventStream,
+        *,
+        patience_s: float,
+        release: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._who = who
+        self._settler = settler
+        self._journal = journal
+        self._events = events
+        self._patience_s = patience_s
+        self._release = release
+        self._published: OrderedDict[Key, int] = OrderedDict()
+        self._over: Registry[Keyed] = Registry()
+
+    def furthest(self, key: Key) -> int:
+        """The last revision of a job that was published here; 0 where none is known."""
+        return self._published.get(key, 0)
+
+    def is_known(self, key: Key) -> bool:
+        """Whether a job was begun here, or taken further."""
+        return key in self._published
+
+    def settled(self, key: Key) -> Settlement | None:
+        """What a job came to, if it ended here not long ago."""
+        return self._over.settled(key)
+
+    async def hand_on(self, move: Goes, deliveries: list[Delivery]) -> bool:
+        """Publish the next context and acknowledge the one before, in one step. False where it is
+        not known whether it was done: the broker has one of the two."""
+        context = rounds.stepped(move.context, datetime.now(UTC), self._who.worker)
+        names = self._who.names
+        message = Outgoing(
+            exchange=names.jobs,
+            routing_key=names.approvals_key if move.to_person else names.agents_key,
+            body=encode(context),
+            kind=tag_of(AgentContext),
+            correlation_id=context.id,
+        )
+        # The newest is the one whose channel lives.
+        newest = deliveries.pop()
+        await self.settle(Settlement((), Verb.ACK), deliveries)
+        try:
+            done = await newest.exchange([message])
+        except Unroutable as error:
+            log.critical("the job goes to the dead letters: %s", error)
+            unroutable = InvalidMessage(Reason.RESULT_UNROUTABLE, "$", str(error))
+            await self.settle(bury(self._who, newest, unroutable), [])
+            return False
+        if done:
+            self._remember(context)
+            events = self._events.of(context.job, context.revision * _SEQ_STRIDE)
+            for event in move.events:
+                events.emit(event)
+        return done
+
+    async def finish(self, move: Over, deliveries: list[Delivery]) -> None:
+        """Write the scene down, then publish the end, and let the tools go."""
+        context = move.context
+        entry = Ended(
+            context=context,
+            outcome=str(move.outcome.__struct_config__.tag),
+            record=move.record,
+            text=move.text[:MAX_SUMMARY_CHARS],
+        )
+        await patiently(lambda _: self._journal.write(context.id, entry), self._patience_s)
+        settlement = endings.ended(self._who, move, deliveries[-1], datetime.now(UTC))
+        await self.end(settlement, context.job, deliveries, revision=context.revision + 1)
+        await self._release(context.id)
+
+    async def end(
+        self,
+        settlement: Settlement,
+        job: AgentJob,
+        deliveries: list[Delivery],
+        *,
+        revision: int = 1,
+    ) -> None:
+        """Publish what a job came to, and remember it for copies of the job that still come."""
+        key = (job.id, job.attempt)
+        self._over.remember(key, settlement)
+        done = await self._settler.settle(settlement, deliveries)
+        self._over.remember(key, done.delivered() if done.sent else done)
+        outcome = settlement.outcome
+        if not done.sent or outcome is None:
+            return
+        kind = str(outcome.__struct_config__.tag)
+        metrics.AGENTS.labels(outcome=kind, reason=str(getattr(outcome, "reason", ""))).inc()
+        log.info("%s%s", kind, f": {detail}" if (detail := getattr(outcome, "detail", "")) else "")
+        self._events.of(job, revision * _SEQ_STRIDE).emit(Finished(outcome=outcome))
+
+    async def answer_again(self, settled: Settlement, reply_to: str, delivery: Delivery) -> None:
+        """A copy of a job that is over: the same result once more, which its reader knows by
+        `(job_id, attempt)`."""
+        await self.settle(settled.again(reply_to), [delivery])
+
+    async def settle(self, settlement: Settlement, deliveries: list[Delivery]) -> None:
+        """Carry a settlement out."""
+        await self._settler.settle(settlement, deliveries)
+
+    def _remember(self, context: AgentContext) -> None:
+        key = rounds.key_of(context)
+        self._published[key] = context.revision
+        self._published.move_to_end(key)
+        while len(self._published) > _REMEMBERED:
+            self._published.popitem(last=False)
