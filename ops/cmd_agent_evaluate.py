@@ -50,8 +50,11 @@ def command(
     how many loops are stopped, and how many rounds behind the first that only did again what was
     done.
 
-    \b Examples: sluice agent evaluate --as-worded sluice agent evaluate traces.jsonl --watchdog
-    mine.toml --show sluice agent evaluate --held-out --json | jq .variants.ours.healthy_ended
+    \b
+    Examples:
+      sluice agent evaluate --as-worded
+      sluice agent evaluate traces.jsonl --watchdog mine.toml --show
+      sluice agent evaluate --held-out --json | jq .variants.ours.healthy_ended
     """
     if file is not None and held_out:
         _refuse("--held-out is for the synthetic traces, and a FILE was given")

@@ -12,8 +12,10 @@ from ...producer.transaction import Outgoing
 from ...schemas import (
     AgentContext,
     AgentJob,
+    AgentRecord,
     Finished,
     InvalidMessage,
+    Outcome,
     Reason,
     encode,
 )
@@ -104,24 +106,31 @@ class Carrier:
     async def finish(self, move: Over, deliveries: list[Delivery]) -> None:
         """Write the scene down, then publish the end, and let the tools go."""
         context = move.context
-        entry = Ended(
-            context=context,
-            outcome=str(move.outcome.__struct_config__.tag),
-            record=move.record,
-            text=move.text[:MAX_SUMMARY_CHARS],
-        )
-        await patiently(lambda _: self._journal.write(context.id, entry), self._patience_s)
         settlement = endings.ended(self._who, move, deliveries[-1], datetime.now(UTC))
-        await self.end(settlement, context.job, deliveries, revision=context.revision + 1)
+        await self._write_down(context, move.outcome, move.record, move.text)
+        await self._end(settlement, context.job, deliveries, revision=context.revision + 1)
         await self._release(context.id)
 
-    async def end(
-        self,
-        settlement: Settlement,
-        job: AgentJob,
-        deliveries: list[Delivery],
-        *,
-        revision: int = 1,
+    async def refuse(self, settlement: Settlement, job: AgentJob, delivery: Delivery) -> None:
+        """The same for a job that is not begun."""
+        if settlement.outcome is not None:
+            context = rounds.begun(job, datetime.now(UTC), self._who.worker)
+            await self._write_down(context, settlement.outcome, AgentRecord())
+        await self._end(settlement, job, [delivery], revision=1)
+
+    async def _write_down(
+        self, context: AgentContext, outcome: Outcome, record: AgentRecord, text: str = ""
+    ) -> None:
+        entry = Ended(
+            context=context,
+            outcome=str(outcome.__struct_config__.tag),
+            record=record,
+            text=text[:MAX_SUMMARY_CHARS],
+        )
+        await patiently(lambda _: self._journal.write(context.id, entry), self._patience_s)
+
+    async def _end(
+        self, settlement: Settlement, job: AgentJob, deliveries: list[Delivery], *, revision: int
     ) -> None:
         """Publish what a job came to, and remember it for copies of the job that still come."""
         key = (job.id, job.attempt)

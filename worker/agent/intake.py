@@ -191,14 +191,14 @@ class AgentIntake:
         now = datetime.now(UTC)
         if job.deadline is not None and job.deadline <= now:
             settlement = endings.too_late(self._who, job, delivery, now)
-            await self._carrier.end(settlement, job, [delivery])
+            await self._carrier.refuse(settlement, job, delivery)
             return
         try:
             self._sites.of(job)
         except InvalidMessage as error:
             log.warning("refused: %s", error)
             settlement = endings.refused(self._who, job, error, delivery, now)
-            await self._carrier.end(settlement, job, [delivery])
+            await self._carrier.refuse(settlement, job, delivery)
             return
         context = rounds.begun(job, now, self._who.worker)
         if await self._carrier.hand_on(Goes(context), [delivery]):

@@ -11,7 +11,7 @@ from ...schemas.agents import Closed, round_job_id
 from .. import metrics
 from . import rounds
 from .answers import Answers
-from .budget import hard_stop, room
+from .budget import hard_stop, room, token_limit
 from .final import agent_record
 from .folding import ContextFull, Fold, folded, plan_folding, summary_turns
 from .journal import Journal
@@ -66,8 +66,8 @@ class Thinker:
         if fold.excerpt is None:
             return Goes(folded(context, fold, None))
         prompt = await self._answers.prompt(site, summary_turns(context, fold))
-        left = room(context, prompt.tokens, room_tokens=self._limits.max_model_len)
-        if left < fold.answer_tokens:
+        spent = context.orchestration.spent.tokens
+        if token_limit(context) - spent - prompt.tokens < fold.answer_tokens:
             return Goes(folded(context, fold, None))
         result = await self._answers.get(
             context,

@@ -103,7 +103,7 @@ class _DoomedEffects(effects.Effects):
 
     async def _make(self, job_id: str, number: int, call: ToolCall, spec: ToolSpec) -> ToolCall:
         if self.point == "noted":
-            self._caller = _never  # pyright: ignore[reportAttributeAccessIssue]
+            self._caller = _never
         return await super()._make(job_id, number, call, spec)
 
 
