@@ -28,6 +28,7 @@ _SETTINGS = (
     "agent_slots",
     "agent_tools",
     "agent_tools_file",
+    "agent_rules",
     "agent_step_timeout_s",
     "agent_keep_rounds",
     "agent_fold_after",

@@ -48,6 +48,7 @@ class AgentIntake:
         carrier: Carrier,
         events: EventStream,
         *,
+        rules: str,
         slots: int,
         patience_s: float,
         crowded: Callable[[], Awaitable[bool]],
@@ -58,6 +59,7 @@ class AgentIntake:
         self._sites = sites
         self._carrier = carrier
         self._events = events
+        self._rules = rules
         self._slots = asyncio.Semaphore(slots)
         self._patience_s = patience_s
         self._crowded = crowded
@@ -200,7 +202,7 @@ class AgentIntake:
             settlement = endings.refused(self._who, job, error, delivery, now)
             await self._carrier.refuse(settlement, job, delivery)
             return
-        context = rounds.begun(job, now, self._who.worker)
+        context = rounds.begun(job, now, self._who.worker, self._rules)
         if await self._carrier.hand_on(Goes(context), [delivery]):
             self._events.of(job).emit(Accepted())
 

@@ -23,7 +23,7 @@ from ...schemas import (
     Usage,
 )
 from ...schemas.agents import Execution, Orchestration, Spent, effect_id, round_job_id
-from ...schemas.limits import MAX_SUMMARY_CHARS
+from ...schemas.limits import MAX_PROMPT_CHARS, MAX_SUMMARY_CHARS
 from ...schemas.tools import RAN
 from ..dialects.dialect import Parsed
 
@@ -35,8 +35,12 @@ def key_of(context: AgentContext) -> tuple[str, int]:
     return context.id, context.job.attempt
 
 
-def begun(job: AgentJob, now: datetime, by: str) -> AgentContext:
-    """The first context of a job."""
+def begun(job: AgentJob, now: datetime, by: str, rules: str = "") -> AgentContext:
+    """The first context of a job. `rules` of the deployment stand behind the job's own system
+    prompt from here on, so that all its prompts begin alike, whoever makes them."""
+    if rules and rules not in job.system:
+        system = f"{job.system}\n\n{rules}" if job.system.strip() else rules
+        job = replace(job, system=system[:MAX_PROMPT_CHARS])
     return AgentContext(
         id=job.id, at=now, by=by, job=job, orchestration=Orchestration(started_at=now)
     )

@@ -133,6 +133,7 @@ class Orchestrator(Service):
                 Sites(dialects, self._registry, self._tables),
                 carrier,
                 events,
+                rules=config.agent_rules.strip(),
                 slots=config.agent_slots,
                 patience_s=config.agent_step_timeout_s,
                 crowded=_Crowd(connection, self._names.agents),
