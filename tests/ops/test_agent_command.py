@@ -371,14 +371,15 @@ async def test_a_job_that_is_followed_from_before_it_begins(troupe: Troupe, cli:
 
 
 @pytest.mark.broker
-async def test_a_job_that_was_refused_is_found_among_the_dead(troupe: Troupe, cli: Cli) -> None:
+async def test_a_job_that_was_refused_says_why(troupe: Troupe, cli: Cli) -> None:
     assert troupe.namespace
     done = await cli.run("agent", "submit", "--task", "x", "--tool", "fly", "--id", "f1", "--wait")
     assert done.code == 1
     drawn = await cli.run("agent", "trace", "f1")
     assert drawn.code == 0, drawn.err
-    assert "from its dead letter" in drawn.out
+    assert "rejected" in drawn.out
     assert "tool_unavailable" in drawn.out
+    assert "fly" in drawn.out
 
 
 @pytest.mark.broker

@@ -29,7 +29,7 @@ from ..registry import Key, Keyed, Registry
 from ..settler import Settler
 from . import endings, rounds
 from .journal import Journal
-from .moves import Goes, Over
+from .moves import Goes, Over, stop_for
 from .patience import patiently
 
 log = logging.getLogger(__name__)
@@ -113,9 +113,14 @@ class Carrier:
 
     async def refuse(self, settlement: Settlement, job: AgentJob, delivery: Delivery) -> None:
         """The same for a job that is not begun."""
-        if settlement.outcome is not None:
+        outcome = settlement.outcome
+        if outcome is not None:
+            reason = getattr(outcome, "reason", Reason.DEADLINE_PASSED)
+            stop = stop_for(reason, getattr(outcome, "detail", "") or "before it was begun")
             context = rounds.begun(job, datetime.now(UTC), self._who.worker)
-            await self._write_down(context, settlement.outcome, AgentRecord())
+            await self._write_down(
+                rounds.stopping(context, stop), outcome, AgentRecord(stopped=stop)
+            )
         await self._end(settlement, job, [delivery], revision=1)
 
     async def _write_down(
