@@ -81,6 +81,11 @@ class Service(ABC):
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name}, {self.not_ready() or 'ready'}>"
 
+    @property
+    def abandoned(self) -> int:
+        """How much of what it ran is still at it, and would not end."""
+        return 0
+
     def stop(self) -> None:
         """Begin to drain: take nothing more, finish what runs within the grace."""
         self._stop.set()
@@ -286,6 +291,12 @@ async def until_signalled(service: Service) -> int:
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
     try:
-        return await running
+        code = await running
     except asyncio.CancelledError:
-        return ExitCode.INTERRUPTED
+        code = ExitCode.INTERRUPTED
+    if service.abandoned:
+        # The loop would wait for it, for ever.
+        log.warning("leaving while %d calls of tools still run", service.abandoned)
+        logging.shutdown()
+        os._exit(code)
+    return code

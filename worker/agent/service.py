@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -229,11 +228,4 @@ def run_agents(config: Config) -> int:
 
 
 async def _run(config: Config) -> int:
-    service = Orchestrator(config)
-    code = await until_signalled(service)
-    if service.abandoned:
-        # The loop would wait for them, for ever.
-        log.warning("leaving while %d calls of tools still run", service.abandoned)
-        logging.shutdown()
-        os._exit(code)
-    return code
+    return await until_signalled(Orchestrator(config))

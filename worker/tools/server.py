@@ -3,7 +3,6 @@ stop, and drains."""
 
 import asyncio
 import logging
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -126,11 +125,4 @@ def run_tool_server(config: Config) -> int:
 
 
 async def _run(config: Config) -> int:
-    server = ToolServer(config)
-    code = await until_signalled(server)
-    if server.abandoned:
-        # The loop would wait for them, for ever.
-        log.warning("leaving while %d calls still run", server.abandoned)
-        logging.shutdown()
-        os._exit(code)
-    return code
+    return await until_signalled(ToolServer(config))

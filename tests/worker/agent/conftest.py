@@ -2,10 +2,14 @@
 
 from collections.abc import AsyncGenerator
 
+import pytest
 import pytest_asyncio
+from aio_pika.abc import AbstractRobustConnection
+from sluicegate.producer.connection import close, connect
+from sluicegate.schemas import Names
 from sluicegate.worker.config import Config
 
-from .troupe import Troupe
+from .troupe import WAIT_S, Troupe
 
 
 @pytest_asyncio.fixture
@@ -23,3 +27,14 @@ async def troupe(broker_url: str, namespace: str) -> AsyncGenerator[Troupe]:
     yield one
     await one.stop()
 
+
+@pytest_asyncio.fixture
+async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
+    made = await connect(broker_url, timeout_s=WAIT_S, name="agent tests")
+    yield made
+    await close(made)
+
+
+@pytest.fixture
+def names(namespace: str) -> Names:
+    return Names(namespace)

@@ -4,10 +4,8 @@ import asyncio
 import random
 import sys
 import textwrap
-from collections.abc import AsyncGenerator
 
 import pytest
-import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.producer import taking
@@ -41,18 +39,6 @@ from .waiting_jobs import (
 )
 
 pytestmark = pytest.mark.broker
-
-
-@pytest_asyncio.fixture
-async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
-    made = await connect(broker_url, timeout_s=LIMIT_S, name="approval tests")
-    yield made
-    await close(made)
-
-
-@pytest.fixture
-def names(namespace: str) -> Names:
-    return Names(namespace)
 
 
 class TestListing:

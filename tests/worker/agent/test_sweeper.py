@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 from aio_pika.abc import AbstractRobustConnection
 from msgspec import structs
 from sluicegate.ops.private_broker import PrivateBroker
@@ -36,18 +35,6 @@ from .waiting_jobs import (
 )
 
 pytestmark = pytest.mark.broker
-
-
-@pytest_asyncio.fixture
-async def connection(broker_url: str) -> AsyncGenerator[AbstractRobustConnection]:
-    made = await connect(broker_url, timeout_s=LIMIT_S, name="sweeper tests")
-    yield made
-    await close(made)
-
-
-@pytest.fixture
-def names(namespace: str) -> Names:
-    return Names(namespace)
 
 
 @asynccontextmanager
