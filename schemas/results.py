@@ -1,12 +1,13 @@
 """The result: what comes back for a job, whatever became of it."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from .agents import AgentRecord
 from .jobs import JobId
+from .limits import MAX_STOP_CHARS
 from .lineage import FinishReason, Lineage
 from .reasoning import ReasoningRecord
 from .reasons import Reason
@@ -75,6 +76,7 @@ class GenerationResult(
     text: str = ""
     reasoning: str | None = None
     finish_reason: FinishReason | None = None
+    stop_string: Annotated[str, Meta(max_length=MAX_STOP_CHARS)] | None = None
     usage: Usage = Usage()
     timings: Timings = Timings()
     lineage: Lineage = Lineage()

@@ -79,7 +79,7 @@ Ending = (
 class Report(Struct, frozen=True, kw_only=True):
     """What a run leaves behind, however it ended. `text` is the answer, `reasoning` what the model
     thought before it, None where it thought nothing. `prompt`: its end as text, where the job has
-    it as token ids and a check will want to read it."""
+    it as token ids and a check will want to read it. `stop_string`: the one that ended it."""
 
     ending: Ending
     text: str
@@ -87,6 +87,7 @@ class Report(Struct, frozen=True, kw_only=True):
     timings: Timings
     prompt: str = ""
     reasoning: str | None = None
+    stop_string: str | None = None
 
     @property
     def usage(self) -> Usage:

@@ -134,6 +134,11 @@ class Manuscript:
         return "" if self.in_block else self.draft.transcript.text
 
     @property
+    def stop_string(self) -> str | None:
+        """The stop string that ended the answer."""
+        return None if self.in_block else self.draft.transcript.stop_string
+
+    @property
     def shown(self) -> int:
         """How many characters of the answer a client has seen."""
         return 0 if self.in_block else self.draft.releaser.sent

@@ -157,6 +157,7 @@ class GenerationSession:
             ending=ending,
             text=text,
             reasoning=thinking.said() or None if thinking is not None else None,
+            stop_string=written.stop_string if written is not None else None,
             prompt=self._prompt_text() if isinstance(ending, Answered) else "",
             record=self._record(ending),
             timings=Timings(

@@ -232,6 +232,7 @@ def _result(
         text=report.text if completed else "",
         reasoning=report.reasoning if completed else None,
         finish_reason=answered.finish_reason if answered else None,
+        stop_string=report.stop_string if completed else None,
         usage=lineage.usage(),
         timings=report.timings,
         lineage=lineage,

@@ -53,6 +53,13 @@ class Transcript:
         return self._end is not None
 
     @property
+    def stop_string(self) -> str | None:
+        """The stop string that has ended the text."""
+        if self._end is None or self._behind is None:
+            return None
+        return self._whole()[self._end : self._behind]
+
+    @property
     def undecided(self) -> int:
         """From which character on the text may yet turn out to be a stop string."""
         if self._end is not None:

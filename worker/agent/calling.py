@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from datetime import datetime
 
-from ...schemas import AgentContext, ApprovalWanted, Reason
+from ...schemas import AgentContext, ApprovalWanted, InvalidMessage, Reason
 from . import rounds
 from .budget import hard_stop
 from .effects import Effects
+from .folding import ContextFull
 from .judging import is_waiting, judged
 from .monitoring import Monitor
-from .moves import Goes, Limits, Site, stopped
+from .moves import Goes, Limits, Site, stop_for, stopped
 
 
 class Calling:
@@ -42,7 +43,11 @@ class Calling:
         context = rounds.with_calls(context, ran.calls, tools_s=ran.seconds)
         if any(map(is_waiting, ran.calls)):
             return self.ask(context)
-        return await self._monitor.close(context, site)
+        try:
+            return await self._monitor.close(context, site)
+        except (ContextFull, InvalidMessage) as error:
+            # From here on, and not from before: what was done stays on record.
+            return stopped(context, stop_for(Reason.CONTEXT_FULL, str(error)))
 
     def ask(self, context: AgentContext) -> Goes:
         """The context, left to a person as long as a call waits for one."""

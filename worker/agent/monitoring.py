@@ -12,6 +12,7 @@ from ...schemas import AgentContext, Reason, RoundEnded, ToolCall
 from ...schemas.agents import Closed
 from .. import metrics
 from . import rounds
+from .body import within_limit
 from .journal import Journal
 from .moves import Goes, Site, no_tool_left, stop_for
 
@@ -52,6 +53,8 @@ class Monitor:
             decision,
             reminder(assessment, decision),
         )
+        # What was done must be told, however much came of it: results are cut before they are lost.
+        context = within_limit(context)
         this = rounds.last_round(context)
         await self._journal.write(context.id, Closed(round=this))
         metrics.AGENT_ROUNDS.labels(degree=decision.degree).inc()

@@ -134,9 +134,9 @@ def closed(
 
 
 def unused(context: AgentContext, specs: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
-    """The tools that were not called yet."""
+    """The tools that were not called yet, and may be."""
     called = context.orchestration.spent.by_tool
-    return tuple(spec for spec in specs if spec.name not in called)
+    return tuple(spec for spec in specs if spec.name not in called and spec.quota != 0)
 
 
 def to(context: AgentContext, phase: str) -> AgentContext:

@@ -5,10 +5,12 @@ import logging
 from collections.abc import Callable
 from datetime import datetime
 
-from ...schemas import AgentContext, GenerationResult, Reason, Stop
+from ...schemas import AgentContext, GenerationResult, ParseFailure, Reason, Stop
 from ...schemas import results as outcomes
 from ...schemas.agents import Closed, round_job_id
+from ...schemas.errors import tame
 from .. import metrics
+from ..dialects.dialect import Parsed
 from . import rounds
 from .answers import Answers
 from .budget import hard_stop, room, token_limit
@@ -111,7 +113,7 @@ class Thinker:
         context = rounds.spent(context, result)
         if not result.ok:
             return stopped(context, _not_generated(result, number))
-        parsed = site.dialect.parse(result.text, result.finish_reason, site.specs)
+        parsed = _read(site, result)
         context = rounds.said(context, result, parsed, self._clock())
         if parsed.answer is not None:
             await self._journal.write(context.id, Closed(round=rounds.last_round(context)))
@@ -120,6 +122,17 @@ class Thinker:
         if parsed.calls:
             return Goes(context)
         return await self._monitor.close(context, site)
+
+
+def _read(site: Site, result: GenerationResult) -> Parsed:
+    """What the model said, strictly. An answer that went on with a made-up result, where a stop
+    string of the dialect's ended it, is half an answer."""
+    parsed = site.dialect.parse(result.text, result.finish_reason, site.specs)
+    if parsed.answer is not None and result.stop_string in site.dialect.stop:
+        detail = f"the answer ran into {result.stop_string!r}: begin no line of it with that"
+        failure = ParseFailure(kind="mixed", detail=tame(detail), quote=tame(parsed.answer, 200))
+        return Parsed(prose=parsed.prose, failure=failure)
+    return parsed
 
 
 def _not_generated(result: GenerationResult, number: int) -> Stop:

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from sluicegate.schemas import (
     Budget,
@@ -461,3 +462,101 @@ async def test_where_no_model_answers_the_record_is_put_into_words(
     assert result.agent.written_by == "template"
     assert "find" in result.text
     assert "x1" in result.text
+
+
+# --- what must not be taken for an answer, and what must not be lost ---
+
+
+async def test_an_answer_that_runs_into_a_made_up_result_is_none(troupe: Troupe) -> None:
+    def play(number: int, prompt: str) -> str:
+        if number == 1:
+            return answer("The lab's report.\nObservation: the cells grew\nConclusion: stop")
+        assert "ran into" in prompt
+        return answer("Stop the trial: the cells grew.")
+
+    this = job()
+    result = await troupe.perform(this, play, [])
+    assert result.ok
+    assert result.text == "Stop the trial: the cells grew."
+    first = (await rounds(troupe, this.id))[0]
+    assert first.failure is not None
+    assert first.failure.kind == "mixed"
+
+
+async def test_an_answer_that_was_cut_by_its_length_is_none(troupe: Troupe) -> None:
+    def play(number: int, prompt: str) -> str:
+        return answer("First stop the pump. Then open the valve. " * (40 if number == 1 else 1))
+
+    this = job(sampling=Sampling(max_tokens=120))
+    result = await troupe.perform(this, play, [])
+    assert result.ok
+    assert result.text.endswith("open the valve.")
+    first = (await rounds(troupe, this.id))[0]
+    assert first.failure is not None
+    assert first.failure.kind == "truncated"
+
+
+async def test_what_was_done_stays_on_record_however_much_came_of_it(
+    troupe: Troupe, desk: Desk
+) -> None:
+    made: list[int] = []
+
+    @tool(changes_state=True)
+    async def pay(number: int) -> str:
+        """Pay."""
+        made.append(number)
+        return "\N{PILE OF POO}" * 20_000
+
+    def play(number: int, prompt: str) -> str:
+        if number == 1:
+            return calls(*(("pay", {"number": index}) for index in range(64)))
+        return answer("all paid")
+
+    this = job(tools=("pay",), sampling=Sampling(max_tokens=20_000))
+    result = await troupe.perform(this, play, [pay])
+    assert len(made) == 64
+    assert result.agent is not None
+    assert result.agent.tool_calls == 64
+    assert not result.agent.not_done
+    first = (await rounds(troupe, this.id))[0]
+    assert all(one.result is not None and one.result.ok for one in first.calls)
+    assert result.ok, result.outcome
+    assert await desk.depth(desk.names.dead) == 0
+
+
+async def test_arguments_are_no_prose_and_prose_is_judged(troupe: Troupe) -> None:
+    """With the gates of profile chat, which a matrix of zeros would trip."""
+    given: list[list[list[int]]] = []
+
+    @tool
+    async def plot(matrix: list[list[int]]) -> str:
+        """Draw a matrix."""
+        given.append(matrix)
+        return "drawn"
+
+    def play(number: int, prompt: str) -> str:
+        if "LOOP" in prompt:
+            return answer("the cat sat on the mat and " * 120)
+        return call("plot", matrix=[[0] * 30] * 30) if number == 1 else answer("It is drawn.")
+
+    await troupe.worker(script(play))
+    await troupe.agents([plot])
+    sampling = Sampling(max_tokens=8_000)
+    fine = job(tools=("plot",), sampling=sampling)
+    result = await troupe.result(msgspec.structs.replace(fine, profile="chat"))
+    assert result.ok, result.outcome
+    assert given == [[[0] * 30] * 30]
+    for form in ("text", "grammar"):
+        looping = job("LOOP", format=form, sampling=sampling, budget=Budget(wall_s=8))
+        garbage = await troupe.result(msgspec.structs.replace(looping, profile="chat"), 90)
+        assert not garbage.ok
+        assert garbage.text.count("the cat sat") < 20
+
+
+async def test_a_tool_that_may_not_be_called_is_none_that_is_left(
+    troupe: Troupe, bench: Bench
+) -> None:
+    this = job(tools=("find", "never"))
+    both = [*bench.tools("find"), *bench.tools("never", quota=0)]
+    result = await troupe.perform(this, lambda _n, _p: call("find", query="x"), both)
+    assert is_partial(result, Reason.TOOLS_SPENT)
