@@ -1,8 +1,10 @@
-"""Rounds that go round in circles: cycles, refusals in a row, and rounds that bring nothing new.
+"""Rounds that go round in circles: cycles, refusals or errors in a row, and rounds that bring
+nothing new.
 
-They are one piece of evidence seen in three ways, so at most one of them has points.
+They are one piece of evidence seen in four ways, so at most one of them has points.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -14,20 +16,20 @@ from .watchdog_thresholds import Watchdog
 CYCLE: Final = "cycle"
 FAILURES: Final = "failures"
 STALE: Final = "stale_rounds"
-# Rounds of a cycle that is found before it has come round.
-_SHORT: Final = 3
+ERRORS: Final = "errors"
 # Calls of a cycle that are told.
 _SHOWN: Final = 4
 
 
 def circle(rounds: Sequence[SeenRound], rules: Watchdog) -> Iterator[Finding]:
-    """The three metrics of the last rounds. `cycle` is how many of them equal the one a period
+    """The four metrics of the last rounds. `cycle` is how many of them equal the one a period
     before."""
     points = rules.circle_points
     for metric, value, threshold, detail in (
         _cycle(rounds, rules),
         _failures(rounds, rules),
         _stale(rounds, rules),
+        _errors(rounds, rules),
     ):
         made = finding(metric, value, threshold, points, detail, at_least=True)
         points = 0 if made.points else points
@@ -41,14 +43,20 @@ def _cycle(rounds: Sequence[SeenRound], rules: Watchdog) -> tuple[str, int, int,
         last = rounds[-period:]
         if not again or not any(each.has_substance for each in last):
             continue
-        errors = all(each.erred for each in last)
-        needed = rules.cycle_rounds_of_errors if errors else rules.cycle_rounds
-        if period > _SHORT:
-            needed = max(needed, period)
+        needed = rules.cycle_rounds_of_errors if _may_pass(last) else rules.cycle_rounds
+        if any(each.reworded for each in rounds[-again:]):
+            needed = max(needed, rules.cycle_rounds_reworded)
+        needed = max(needed, period)
         if again >= needed:
             return CYCLE, again, needed, _told(last, period, again)
         longest = max(longest, again)
     return CYCLE, longest, longest + 1, ""
+
+
+def _may_pass(last: Sequence[SeenRound]) -> bool:
+    """Whether it is right to do it a few times more: it came to an error, which may be a passing
+    one, to a page with nothing on it, or to no more than "ok", which may have done something."""
+    return all(each.erred or each.beyond or each.only_acts or each.only_idle for each in last)
 
 
 def _run(rounds: Sequence[SeenRound], period: int) -> int:
@@ -101,13 +109,40 @@ _WHY: Final = {
 
 
 def _stale(rounds: Sequence[SeenRound], rules: Watchdog) -> tuple[str, int, int, str]:
-    length, stale, substance = 0, 0, False
-    for each in reversed(rounds if not rounds[-1].only_polls else ()):
-        if each.is_news:
-            break
-        length += 1
-        if not each.only_polls:
-            stale += each.stale(rules.stale_times)
-            substance = substance or each.has_substance
-    detail = f"the last {length} rounds brought nothing that was not there before"
+    stale, substance = 0, False
+    run = rounds[_behind_news(rounds) :] if not rounds[-1].only_polls else ()
+    since: Counter[int] = Counter()
+    for each in run:
+        if each.only_polls:
+            continue
+        least = 1
+        if _may_pass([each]) or each.reworded:
+            least = rules.cycle_rounds_reworded if each.reworded else rules.cycle_rounds_of_errors
+        again = all(
+            call.refused or call.polls or since[call.identity] >= least for call in each.calls
+        )
+        stale += again and each.stale(rules.stale_times)
+        substance = substance or each.has_substance
+        since.update({call.identity for call in each.calls})
+    detail = f"the last {len(run)} rounds brought nothing that was not there before"
     return STALE, stale if substance else 0, rules.stale_rounds, detail
+
+
+def _behind_news(rounds: Sequence[SeenRound]) -> int:
+    at = len(rounds)
+    while at and not rounds[at - 1].is_news:
+        at -= 1
+    return at
+
+
+def _errors(rounds: Sequence[SeenRound], rules: Watchdog) -> tuple[str, int, int, str]:
+    count, erred = 0, False
+    for each in reversed(rounds if not rounds[-1].only_idle else ()):
+        if each.only_idle:
+            continue
+        if not (each.refused or each.erred):
+            break
+        count += 1
+        erred = erred or each.erred
+    detail = f"{count} rounds in a row came to nothing but errors"
+    return ERRORS, count if erred else 0, rules.errors_max, detail

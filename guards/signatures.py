@@ -2,7 +2,8 @@
 
 A call's key is its tool and the canonical JSON of its arguments: in whatever order they come, in
 whatever form of Unicode, and 1 is 1.0 but not true. A result's fingerprint is of all that came
-back, less the fields of which its tool says that they change without meaning.
+back, less what `watchdog_noise` knows to be noise and the fields of which its tool says that they
+change without meaning.
 """
 
 import json
@@ -19,6 +20,14 @@ from ..schemas.agents import CallSample
 from ..schemas.tools import ToolCall, ToolSpec, ToolStatus
 from .similarity import terms
 from .stop_words import NEGATIONS, STOP_WORDS, UNSPACED_NEGATIONS
+from .watchdog_noise import (
+    is_nod,
+    is_nothing,
+    without_noise,
+    without_noise_in_json,
+    without_noise_in_question,
+    without_noise_in_text,
+)
 
 # Bytes of a hash, shown as twice as many digits: two different calls of a job never meet.
 _DIGEST: Final = 12
@@ -31,7 +40,7 @@ LONG: Final = "#"
 _WORD_CHARS: Final = 40
 # Longer values are no questions but matter, and matter is the same or is not; in characters.
 _QUESTION_CHARS: Final = 200
-# Longer results are read as JSON only where fields are to be left out: that takes a second for 10
+# Longer results are cleared of noise only where their tool names fields: that takes a second for 10
 # MB.
 _READ: Final = 1024 * 1024
 # A result tells something, if it is so long in characters, or has so many terms and denies nothing:
@@ -39,6 +48,13 @@ _READ: Final = 1024 * 1024
 _TELLING: Final = 400
 _TELLING_TERMS: Final = 4
 _TELLS: Final = "+"
+_NODS: Final = "-"
+NOTHING: Final = "nothing"
+"""The fingerprint of a page on which there is nothing, whichever it is."""
+# Arguments whose short texts are matter, and no question.
+_MATTER: Final = frozenset(
+    {"text", "content", "body", "review", "sentence", "comment", "passage", "paragraph", "message"}
+)
 
 # A question has words, set apart by blanks or in a script that sets none. Within it what has a
 # symbol or a digit is a name, a path, a number, code.
@@ -46,6 +62,17 @@ _QUESTION: Final = regex.compile(
     r"\S\s++\S|[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{5}"
 )
 _NAME: Final = regex.compile(r"[^\p{L}\p{M}\s.,;:?!'\"’‘“”«»()、。，？！：；「」・¿¡·…-]|\w[._:]\w")
+# What is asked for: two questions that ask for different ones are two. First what has several words.
+_ASKED: Final = tuple(
+    (f"?{kind}", regex.compile(rf"(?i)\b(?:{spaced})\b|{dense}"))
+    for kind, spaced, dense in (
+        ("count", "how (?:many|much|long|often)|wie ?viele?|combien|cuánt[oa]s?|сколько", "多少|几|いくつ|いくら"),
+        ("who", "who|whom|whose|wer|wen|wem|qui|quién|кто|кого", "谁|誰"),
+        ("when", "when|wann|quand|cuándo|когда", "何时|什么时候|いつ"),
+        ("where", "where|wo|wohin|où|dónde|где|куда", "哪里|在哪|どこ"),
+        ("why", "why|warum|weshalb|pourquoi|por qué|почему|зачем", "为什么|なぜ|どうして"),
+    )
+)
 _DENSE: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
@@ -88,8 +115,9 @@ def argument_words(
             stack.extend((str(key), item, depth + 1) for key, item in sorted(items, key=_by_key))
         elif isinstance(value, list | tuple) and depth <= _DEEPEST:
             stack.extend((name, item, depth + 1) for item in cast("list[Any]", value))
-        elif isinstance(value, str) and _is_question(value):
-            for word, is_name in _words(value):
+        elif isinstance(value, str) and name not in _MATTER and _is_question(value):
+            words.update((kind, None) for kind, asked in _ASKED if asked.search(value))
+            for word, is_name in _words(without_noise_in_question(value)):
                 if is_name:
                     exact.add(f"={word}")
                 else:
@@ -102,19 +130,21 @@ def argument_words(
 
 
 def fingerprint(content: str, volatile: Sequence[str] = ()) -> str:
-    """A hash of a result as it came, whole: 24 hexadecimal digits, and a `+` where it tells
-    something: not "ok" nor "nothing found".
+    """A hash of a result, whole but for its noise: 24 hexadecimal digits, a `+` where it tells
+    something, not "ok" nor "nothing found", and a `-` where it says no more than "ok".
 
-    JSON is taken without the fields that `volatile` names, at any depth, and in canonical form. Of
-    other text `name: value` and `name=value` go, and where any field is volatile, so do moments,
-    UUIDs and durations: a tool that names none gives back what it means. Beyond 1 MiB only results
+    JSON is taken in canonical form, without the fields that `volatile` names, at any depth. Of
+    other text `name: value` and `name=value` go, and where any field is volatile, so do all
+    moments, UUIDs and durations; else only what `watchdog_noise` knows. Beyond 1 MiB only results
     with volatile fields are read. Time is proportional to the result: a second for 10 MB of JSON,
     30 ms where it needn't be read.
     """
     text = _canonical_json(content, frozenset(volatile))
     if text is None:
         text = _without(content, volatile) if volatile else content
-    return _digest(text) + (_TELLS if _is_telling(text) else "")
+        text = without_noise_in_text(text) if len(text) <= _READ else text
+    mark = _TELLS if _is_telling(text) else _NODS if is_nod(text) else ""
+    return _digest(text) + mark
 
 
 def tells(mark: str) -> bool:
@@ -122,23 +152,40 @@ def tells(mark: str) -> bool:
     return mark.endswith(_TELLS)
 
 
-def call_sample(call: ToolCall, spec: ToolSpec | None, at: datetime) -> CallSample:
+def nods(mark: str) -> bool:
+    """Whether the result with this fingerprint says no more than that something was done."""
+    return mark.endswith(_NODS)
+
+
+def call_sample(
+    call: ToolCall, spec: ToolSpec | None, at: datetime, *, noise: bool = False
+) -> CallSample:
     """A call as the watchdog sees it; `spec`: None for a tool that there is not. `at`: when it was
-    made. An open one has not run."""
+    made. An open one has not run. `noise`: arguments that mean nothing are left in."""
     loop_key = spec.loop_key if spec is not None else None
     result = call.result
     found = "" if result is None else result.fingerprint
     if result is not None and not found:
         found = fingerprint(result.content, spec.volatile if spec is not None else ())
+    arguments = call.arguments
+    changes_state = spec is not None and spec.changes_state
+    if loop_key is None and result is not None and not noise:
+        nothing = result.status is ToolStatus.OK and is_nothing(result.content)
+        acts = changes_state or nods(found)
+        telling = tells(found) and not changes_state
+        left = without_noise(arguments, acts=acts, telling=telling, nothing=False)
+        arguments = without_noise(left, acts=acts, telling=telling, nothing=nothing)
+        if len(arguments) < len(left):
+            found = NOTHING
     return CallSample(
         tool=call.name,
-        key=call_key(call.name, call.arguments, loop_key),
+        key=call_key(call.name, arguments, loop_key),
         fingerprint=found,
         status=ToolStatus.NOT_RUN if result is None else result.status,
         at=at,
-        words=argument_words(call.arguments, loop_key),
+        words=argument_words(arguments, loop_key),
         polls=spec is not None and spec.polls,
-        changes_state=spec is not None and spec.changes_state,
+        changes_state=changes_state,
     )
 
 
@@ -217,6 +264,7 @@ def _canonical_json(content: str, volatile: frozenset[str]) -> str | None:
         return None
     try:
         value = json.loads(content, parse_float=_literal, object_pairs_hook=_leaving_out(volatile))
+        value = without_noise_in_json(value) if len(content) <= _READ else value
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
     # Too deep, or a number of thousands of digits.
     except (ValueError, RecursionError):

@@ -18,7 +18,7 @@ import msgspec
 
 from ..schemas.agents import Assessment, Budget, Finding, Monitoring, RoundSample
 from ..schemas.limits import MAX_SAMPLES
-from .circles import circle
+from .circles import ERRORS, circle
 from .similarity import Similarity, jaccard, terms
 from .watchdog_findings import finding, shown
 from .watchdog_rounds import SeenRound, outcome, seen
@@ -64,12 +64,13 @@ def assess(
     samples = monitoring.samples
     rounds = seen(samples[-rules.memory_rounds :], rules)
     news = rules.news_clears and rounds[-1].is_news
+    late = rules.news_clears and any(each.is_news for each in rounds[-rules.news_rounds :])
     measured: dict[str, float] = {}
     found: list[Finding] = []
     for each in (
         *_size(samples, rules, budget),
-        *_repeated(rounds, rules, news=news),
-        *_similar(rounds, rules, cosine),
+        *_repeated(rounds, rules, news=late),
+        *_similar(rounds, rules, cosine, news=late),
         *circle(rounds, rules),
     ):
         measured[each.metric] = each.value
@@ -78,7 +79,9 @@ def assess(
     return Assessment(
         round=samples[-1].number,
         score=sum(each.points for each in found),
-        circling=not news and any(each.metric not in SIZE for each in found),
+        circling=any(
+            each.metric not in SIZE and (not news or each.metric == ERRORS) for each in found
+        ),
         findings=tuple(found),
         measured=measured,
     )
@@ -179,7 +182,7 @@ def _repeated(rounds: Sequence[SeenRound], rules: Watchdog, *, news: bool) -> It
 
 
 def _similar(
-    rounds: Sequence[SeenRound], rules: Watchdog, cosine: Similarity | None
+    rounds: Sequence[SeenRound], rules: Watchdog, cosine: Similarity | None, *, news: bool
 ) -> Iterator[Finding]:
     last = rounds[-1]
     far = rules.similarity_window if rules.similarity_looks_back else 2
@@ -191,7 +194,7 @@ def _similar(
         (SIMILARITY, jaccard, rules.similarity_jaccard),
         (COSINE, cosine, rules.similarity_cosine),
     )
-    points = rules.similarity_points
+    points = 0 if news else rules.similarity_points
     for metric, measure, limit in measures:
         if measure is None:
             continue

@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from ..schemas.agents import CallSample, RoundSample
 from ..schemas.tools import ToolStatus
-from .signatures import tells
+from .signatures import NOTHING, nods, tells
 from .similarity import overlap
+from .watchdog_noise import waits
 from .watchdog_thresholds import Watchdog
 
 REFUSED: Final = frozenset(
@@ -32,17 +33,22 @@ _ERRORS: Final = frozenset({ToolStatus.ERROR, ToolStatus.TIMEOUT})
 _COMPARED: Final = 32
 # Characters.
 _STEM: Final = 5
+# Rounds behind a poll in which a wait is part of it.
+_POLLED: Final = 4
 # After these the state may be another one.
 _ACTED: Final = frozenset({ToolStatus.OK, ToolStatus.TIMEOUT, ToolStatus.UNKNOWN})
 
 
 class SeenCall(Struct, frozen=True):
     """A call; calls with the same `identity` are the same. `before`: how many earlier rounds had
+    it; `reworded`: but in other words. `idle`: it waits, or came to no more than "ok". `polls`: it is legal polling, or idle beside
     it."""
 
     sample: CallSample
     identity: int
     before: int
+    reworded: bool
+    idle: bool
     polls: bool
 
     @property
@@ -69,14 +75,36 @@ class SeenRound(Struct, frozen=True):
         return all(call.refused for call in self.calls)
 
     @property
+    def only_idle(self) -> bool:
+        """Whether it lets time pass, or nearly so."""
+        return bool(self.calls) and all(call.polls or call.idle for call in self.calls)
+
+    @property
     def erred(self) -> bool:
         """Whether all its tools gave back errors."""
         return bool(self.calls) and all(call.sample.status in _ERRORS for call in self.calls)
 
     @property
+    def beyond(self) -> bool:
+        """Whether all its calls were for pages on which there is nothing."""
+        return bool(self.calls) and all(call.sample.fingerprint == NOTHING for call in self.calls)
+
+    @property
+    def only_acts(self) -> bool:
+        """Whether all its calls changed the state, and came to no more than "ok"."""
+        return bool(self.calls) and all(
+            call.sample.changes_state and nods(call.sample.fingerprint) for call in self.calls
+        )
+
+    @property
     def has_substance(self) -> bool:
         """Whether there is something in it that need not be done twice."""
         return any(not call.polls and not call.refused for call in self.calls)
+
+    @property
+    def reworded(self) -> bool:
+        """Whether it asks in words that were not there before."""
+        return any(call.reworded for call in self.calls)
 
     @property
     def is_news(self) -> bool:
@@ -106,30 +134,44 @@ class _Memory:
     def __init__(self, rules: Watchdog) -> None:
         self._rules = rules
         self._epoch = 0
+        self._changed: set[str] = set()
+        self._polled = _POLLED + 1
         self._known: dict[tuple[str, str, int], int] = {}
         self._asked: defaultdict[tuple[str, str, int], deque[tuple[tuple[str, ...], int]]]
         self._asked = defaultdict(lambda: deque(maxlen=_COMPARED))
+        self._asks: defaultdict[int, frozenset[str]] = defaultdict(frozenset)
         self._rounds: Counter[int] = Counter()
         self._made = 0
 
     def see(self, sample: RoundSample) -> SeenRound:
         calls: list[SeenCall] = []
-        acted = False
+        self._polled += 1
+        if any(call.polls for call in sample.calls):
+            self._polled = 0
+        changes = {call.key for call in sample.calls if self._changes(call)}
         for call in sample.calls:
-            count = self._made
-            identity = self._identity(call)
-            polls = call.polls and self._rules.polling_is_legal
-            acted |= call.changes_state and self._made > count and call.status in _ACTED
-            calls.append(SeenCall(call, identity, self._rounds[identity], polls))
+            # What changes the state is of the state that it makes: the same once more is the same.
+            made = len(self._known)
+            identity = self._identity(call, self._epoch + (call.key in changes))
+            reworded = len(self._known) > made and self._rounds[identity] > 0
+            idle = _is_idle(call)
+            polls = call.polls or (idle and self._polled <= _POLLED)
+            polls = polls and self._rules.polling_is_legal
+            calls.append(SeenCall(call, identity, self._rounds[identity], reworded, idle, polls))
         self._rounds.update({call.identity for call in calls})
         # The calls of a round run side by side: what one of them changes is for the next round.
-        if acted and self._rules.changes_renew:
+        if changes:
+            self._changed |= changes
             self._epoch += 1
         return SeenRound(sample, tuple(calls), tuple(sorted(call.identity for call in calls)))
 
-    def _identity(self, call: CallSample) -> int:
+    def _changes(self, call: CallSample) -> bool:
+        """Whether it may have made another state: not so, where it did the same before."""
+        renews = self._rules.changes_renew and call.changes_state
+        return renews and call.status in _ACTED and call.key not in self._changed
+
+    def _identity(self, call: CallSample, epoch: int) -> int:
         came = outcome(call) if self._rules.results_count else ""
-        epoch = -1 if call.changes_state else self._epoch
         exact = (call.key, came, epoch)
         if exact in self._known:
             return self._known[exact]
@@ -141,6 +183,7 @@ class _Memory:
         self._known[exact] = identity
         if self._has_words(call):
             group.append((call.words, identity))
+            self._asks[identity] |= _asked(call.words)
         return identity
 
     def _has_words(self, call: CallSample) -> bool:
@@ -148,7 +191,7 @@ class _Memory:
         near = self._rules.near_calls and self._rules.results_count
         return (
             near
-            and any("=" not in word for word in call.words)
+            and any("=" not in word and word[0] != "?" for word in call.words)
             and not call.changes_state
             and not call.polls
             and call.status is ToolStatus.OK
@@ -159,10 +202,18 @@ class _Memory:
             return None
         telling = tells(call.fingerprint)
         least = self._rules.near_overlap_telling if telling else self._rules.near_overlap
+        asked = _asked(call.words)
         for words, identity in group:
+            if asked and self._asks[identity].isdisjoint(asked) and self._asks[identity]:
+                continue
             if asks_the_same(words, call.words, least):
                 return identity
         return None
+
+
+def _is_idle(call: CallSample) -> bool:
+    said_ok = call.status is ToolStatus.OK and (nods(call.fingerprint) or waits(call.tool))
+    return said_ok and not call.changes_state
 
 
 def asks_the_same(one: Sequence[str], other: Sequence[str], least: float) -> bool:
@@ -172,12 +223,17 @@ def asks_the_same(one: Sequence[str], other: Sequence[str], least: float) -> boo
     exact = [{word for word in words if "=" in word} for words in (one, other)]
     if exact[0] != exact[1]:
         return False
-    said = [[_stem(word) for word in words if "=" not in word] for words in (one, other)]
+    said = [[_stem(word) for word in words if word[0] not in "=?" and "=" not in word] for words in (one, other)]
     sets = [frozenset(words) for words in said]
     shared = sets[0] & sets[1]
     if not shared or overlap(sets[0], sets[1]) < least:
         return False
     return sets[0] == sets[1] or _skeleton(said[0], shared) != _skeleton(said[1], shared)
+
+
+def _asked(words: Iterable[str]) -> frozenset[str]:
+    """Whether it asks who, when, where, why or how many."""
+    return frozenset(word for word in words if word.startswith("?"))
 
 
 def _stem(word: str) -> str:

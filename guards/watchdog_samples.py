@@ -35,7 +35,12 @@ def round_sample(
         wall_s=wall_s,
         prose=(done.prose if rules.prose_only else done.said)[:MAX_SUMMARY_CHARS],
         calls=tuple(
-            call_sample(call, specs.get(call.name), times.get(call.effect_id, at))
+            call_sample(
+                call,
+                specs.get(call.name),
+                times.get(call.effect_id, at),
+                noise=not rules.noise_is_nothing,
+            )
             for call in done.calls
         ),
         failed=done.failure is not None,

@@ -28,7 +28,8 @@ class Watchdog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     The switches, each of which puts a metric right: `results_count`: two calls are the same where
     their results are, too; `changes_renew`: a call that changes state makes those before it askable
-    again; `polling_is_legal`: what a tool declares as polling never counts as repeated;
+    again; `polling_is_legal`: what a tool declares as polling never counts as repeated, nor does a
+    wait in between; `noise_is_nothing`: a nonce, a request's id and the like make no other call;
     `near_calls`: calls with the same result may ask the same in other words; `news_clears`: a round
     that brought something new is not going round in circles; `prose_only`: outputs are compared
     without calls; `similarity_needs_same_results`: and only where the results did not change;
@@ -52,10 +53,13 @@ class Watchdog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     cycle_period_max: int
     cycle_rounds: int
     cycle_rounds_of_errors: int
+    cycle_rounds_reworded: int
     failures_max: int
+    errors_max: int
     stale_rounds: int
     stale_times: int
     memory_rounds: int
+    news_rounds: int
     near_overlap: float
     near_overlap_telling: float
     repeat_points: int
@@ -71,6 +75,7 @@ class Watchdog(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     results_count: bool
     changes_renew: bool
     polling_is_legal: bool
+    noise_is_nothing: bool
     near_calls: bool
     news_clears: bool
     prose_only: bool
@@ -98,11 +103,14 @@ _RANGES: Final[dict[str, tuple[float, float]]] = {
     "cycle_period_max": (1, 8),
     "cycle_rounds": (1, 16),
     "cycle_rounds_of_errors": (1, 16),
+    "cycle_rounds_reworded": (1, 16),
     "failures_max": (2, 100),
+    "errors_max": (2, 100),
     "stale_rounds": (1, 16),
     "stale_times": (2, 16),
     # Twice the longest period and the most rounds of a cycle fit.
     "memory_rounds": (8, MAX_SAMPLES),
+    "news_rounds": (1, MAX_SAMPLES),
     "near_overlap": _SHARE,
     "near_overlap_telling": _SHARE,
     "warn_score": (1, 100),

@@ -33,14 +33,16 @@ def trace(
     tools: tuple[ToolSpec, ...] = TOOLS,
     task_type: str = "default",
 ) -> Trace:
-    """A trace; with an onset it is a loop."""
+    """A trace; with an onset it is a loop. Of `tools` it has those that it calls, so that a breaker
+    which takes those away that were used takes all."""
+    called = {call.tool for each in rounds for call in each.calls}
     return Trace(
         id=kind,
         kind=kind,
         task_type=task_type,
         looping=onset is not None,
         onset=onset,
-        tools=tools,
+        tools=tuple(spec for spec in tools if spec.name in called),
         rounds=tuple(rounds),
     )
 

@@ -69,7 +69,12 @@ def samples(trace: Trace, rules: Watchdog) -> Iterator[RoundSample]:
         at += timedelta(seconds=each.waited_s)
         seconds = each.wall_s if rules.from_admission else each.wall_s + each.waited_s
         calls = tuple(
-            call_sample(_call(call, number, place), specs.get(call.tool), at)
+            call_sample(
+                _call(call, number, place),
+                specs.get(call.tool),
+                at,
+                noise=not rules.noise_is_nothing,
+            )
             for place, call in enumerate(each.calls)
         )
         at += timedelta(seconds=each.wall_s)

@@ -12,11 +12,13 @@ from typing import Final
 from msgspec import structs
 
 from .agent_trace_loops import LOOPS
+from .agent_trace_noise import NOISE
 from .agent_trace_rewordings import REWORDINGS
 from .agent_trace_words import DEV, HELD_OUT, Words
 from .agent_traces import Trace, write_traces
 from .agent_traces_healthy import HEALTHY
 from .agent_traces_reading import READING
+from .agent_traces_working import WORKING
 
 Maker = Callable[[random.Random, Words], Trace]
 _COPIES: Final = 2
@@ -28,7 +30,7 @@ def made(words: Words) -> list[Trace]:
 
 
 def _made(words: Words) -> Iterator[Trace]:
-    for make in (*LOOPS, *REWORDINGS, *HEALTHY, *READING):
+    for make in (*LOOPS, *REWORDINGS, *NOISE, *HEALTHY, *READING, *WORKING):
         for copy in range(1, _COPIES + 1):
             # By kind, so that a new one changes no other.
             name = f"{words.seed}:{make.__module__.rpartition('.')[2]}:{make.__name__}:{copy}"

@@ -47,8 +47,8 @@ def command(
     "tools"?, "rounds": [{"prose"?, "calls"?: [{"tool", "arguments"?, "result"?, "status"?}],
     "tokens"?, "wall_s"?, "waited_s"?, "failed"?}]}; `-` is standard input, and without FILE it is
     the synthetic traces. Printed overall and by kind: how many healthy ones are ended or warned,
-    how many loops are stopped, and how many rounds behind the first that only did again what was
-    done.
+    or have no tool left, once those are taken away that were used, which is as good as ended; how
+    many loops are stopped, and how many rounds behind the first that only did again what was done.
 
     \b
     Examples:
@@ -94,7 +94,8 @@ def _print_mistakes(summaries: dict[str, dict[str, Any]]) -> None:
         for one in each["mistakes"]:
             what = "missed" if one["looping"] else "healthy, ended"
             at = "" if one["ended"] is None else f" in round {one['ended']}: {one['because']}"
-            click.echo(f"{name}: {what}  {one['id']}{at}")
+            left = "" if one["tools_spent"] is None else f", no tool left in {one['tools_spent']}"
+            click.echo(f"{name}: {what}  {one['id']}{left}{at}")
 
 
 def _refuse(problem: str) -> NoReturn:

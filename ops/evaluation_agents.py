@@ -11,6 +11,7 @@ from ..guards.breaker import decide
 from ..guards.watchdog import assess, watch
 from ..guards.watchdog_thresholds import Watchdog, watchdog
 from ..schemas.agents import Decision, Monitoring
+from ..schemas.tools import RAN
 from .agent_traces import Trace, samples
 from .intervals import percent
 
@@ -20,14 +21,28 @@ SOON: Final = 6
 
 class Followed(Struct, frozen=True):
     """A trace that was followed to its end, or to the breaker's. `told`: rounds at which it was
-    told something; `warned`: those of them that count towards an end; `ended`: the round at which
-    it was ended, `because` why."""
+    told something; `warned`: those of them that count towards an end; `spent`: the first at which
+    it might call none of its tools any more, which is as good as ended; `ended`: the round at which
+    the breaker tripped, `because` why."""
 
     trace: Trace
     told: tuple[int, ...]
     warned: tuple[int, ...]
     ended: int | None
     because: str = ""
+    spent: int | None = None
+
+    @property
+    def over(self) -> int | None:
+        """The round at which it had to give its final answer, for either cause."""
+        rounds = [each for each in (self.spent, self.ended) if each is not None]
+        return min(rounds, default=None)
+
+    @property
+    def over_soon(self) -> bool:
+        """Whether a loop was over, for either cause, at its onset or not long behind it."""
+        onset, over = self.trace.onset, self.over
+        return onset is not None and over is not None and onset <= over <= onset + SOON
 
     @property
     def delay(self) -> int | None:
@@ -48,17 +63,30 @@ def follow(trace: Trace, rules: Watchdog) -> Followed:
     monitoring, decision = Monitoring(), Decision()
     told: list[int] = []
     warned: list[int] = []
-    for sample in samples(trace, rules):
+    spent: int | None = None
+    used: set[str] = set()
+    for each, sample in zip(trace.rounds, samples(trace, rules), strict=True):
+        used.update(call.tool for call in each.calls if call.status in RAN)
         monitoring = watch(monitoring, sample, rules)
         before = decision.warnings
         decision = decide(decision, assess(monitoring, rules, trace.budget), rules)
         if decision.degree == "terminate":
-            return Followed(trace, tuple(told), tuple(warned), sample.number, decision.because)
+            because = decision.because
+            return Followed(trace, tuple(told), tuple(warned), sample.number, because, spent)
+        if spent is None and decision.degree == "degrade" and _tools(trace) <= used:
+            spent = sample.number
         if decision.degree != "none":
             told.append(sample.number)
         if decision.warnings > before:
             warned.append(sample.number)
-    return Followed(trace, tuple(told), tuple(warned), None)
+    return Followed(trace, tuple(told), tuple(warned), None, "", spent)
+
+
+def _tools(trace: Trace) -> set[str]:
+    """Those that it may call: where it names none, those that ran."""
+    named = {spec.name for spec in trace.tools}
+    calls = (call for each in trace.rounds for call in each.calls)
+    return named or {call.tool for call in calls if call.status in RAN}
 
 
 def judge_traces(
@@ -89,10 +117,11 @@ def summary(done: Sequence[Followed]) -> dict[str, Any]:
                 "looping": each.trace.looping,
                 "onset": each.trace.onset,
                 "ended": each.ended,
+                "tools_spent": each.spent,
                 "because": each.because,
             }
             for each in done
-            if (each.ended is not None if not each.trace.looping else not each.stopped_soon)
+            if (each.over is not None if not each.trace.looping else not each.stopped_soon)
         ],
     }
 
@@ -111,7 +140,7 @@ def report(
     first = next(iter(summaries.values()))
     head = ["kind", "traces"]
     for name in names:
-        head += [f"{name}: ended", "warned", "stopped", "rounds"]
+        head += [f"{name}: ended", "no tool left", "warned", "stopped", "rounds"]
     rows = [head]
     for kind in first["kinds"]:
         counts = first["kinds"][kind]
@@ -129,10 +158,12 @@ def _counts(done: Sequence[Followed]) -> dict[str, Any]:
     return {
         "healthy": len(healthy),
         "healthy_ended": sum(each.ended is not None for each in healthy),
+        "healthy_tools_spent": sum(each.spent is not None for each in healthy),
         "healthy_warned": sum(bool(each.warned) for each in healthy),
         "healthy_told": sum(bool(each.told) for each in healthy),
         "looping": len(looping),
         "stopped_soon": sum(each.stopped_soon for each in looping),
+        "over_soon": sum(each.over_soon for each in looping),
         "stopped": len(delays),
         "median_rounds": median(delays) if delays else None,
         "most_rounds": max(delays, default=None),
@@ -149,11 +180,19 @@ def _rounds(value: float | None) -> str:
 
 _ROWS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
     ("healthy, ended", lambda each: _share(each["healthy_ended"], each["healthy"])),
+    (
+        "healthy, no tool left",
+        lambda each: _share(each["healthy_tools_spent"], each["healthy"]),
+    ),
     ("healthy, warned of a circle", lambda each: _share(each["healthy_warned"], each["healthy"])),
     ("healthy, told anything", lambda each: _share(each["healthy_told"], each["healthy"])),
     (
         f"loops, stopped within {SOON} rounds",
         lambda each: _share(each["stopped_soon"], each["looping"]),
+    ),
+    (
+        f"the same, or no tool left within {SOON}",
+        lambda each: _share(each["over_soon"], each["looping"]),
     ),
     ("loops, stopped at all", lambda each: _share(each["stopped"], each["looping"])),
     ("rounds to the stop, median", lambda each: _rounds(each["median_rounds"])),
@@ -163,5 +202,6 @@ _ROWS: Final[tuple[tuple[str, Callable[[dict[str, Any]], str]], ...]] = (
 
 def _of_kind(counts: dict[str, Any]) -> list[str]:
     if counts["healthy"] and not counts["looping"]:
-        return [str(counts["healthy_ended"]), str(counts["healthy_warned"]), "-", "-"]
-    return ["-", "-", str(counts["stopped_soon"]), _rounds(counts["median_rounds"])]
+        healthy = ("healthy_ended", "healthy_tools_spent", "healthy_warned")
+        return [*(str(counts[each]) for each in healthy), "-", "-"]
+    return ["-", "-", "-", str(counts["stopped_soon"]), _rounds(counts["median_rounds"])]

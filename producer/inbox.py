@@ -44,15 +44,18 @@ class Inbox:
         publisher: ConfirmedPublisher,
         *,
         publish_timeout_s: float,
+        orphans_kept: int | None = None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._names = names
         self._reply = reply
         self._publisher = publisher
         self._publish_timeout_s = publish_timeout_s
-        self.ledger: Ledger[Delivery] = Ledger(
-            defer=_deferrer(loop), orphans_kept=PRIVATE_ORPHANS_KEPT if reply.private else None
-        )
+        # Where the bound is the user's own, to drop what is over it is no news.
+        self._warns = orphans_kept is None
+        if orphans_kept is None and reply.private:
+            orphans_kept = PRIVATE_ORPHANS_KEPT
+        self.ledger: Ledger[Delivery] = Ledger(defer=_deferrer(loop), orphans_kept=orphans_kept)
         self._subscription = Subscription(
             connection,
             what=f"results of {reply.key}",
@@ -157,7 +160,7 @@ class Inbox:
         for surplus in self.ledger.arrive(result, delivery):
             log.debug("result of %s attempt %d dropped", result.job_id, result.attempt)
             self._to_ack.put_nowait(surplus)
-        if self.ledger.discarded > before == 0:
+        if self._warns and self.ledger.discarded > before == 0:
             log.warning(
                 "more than %d results that nobody asks for: the oldest are dropped. "
                 "Keep the handles, or give the producer a queue of its own with reply=...",

@@ -63,6 +63,9 @@ class Producer:
     - `max_in_flight`: publishes that may await the broker's confirmation at once; more wait.
     - `events` False saves the broker work where nobody follows events.
     - `reply_expires` True lets the named queue go when nobody has used it for half an hour.
+    - `orphans_kept`: of results that nobody here holds a handle for, the newest so many are kept;
+      older ones are acknowledged and dropped. None keeps all of a named queue, for `results()`, and
+      1000 of a private one.
 
     A lost connection comes back by itself; results that came meanwhile are waiting then.
     """
@@ -78,9 +81,12 @@ class Producer:
         max_in_flight: int = 256,
         events: bool = True,
         reply_expires: bool = False,
+        orphans_kept: int | None = None,
     ) -> None:
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")
+        if orphans_kept is not None and orphans_kept < 0:
+            raise ValueError(f"orphans_kept must be at least 0, not {orphans_kept}")
         self._url = url
         self._reply = _checked(reply)
         self._names = Names(namespace)
@@ -90,6 +96,7 @@ class Producer:
         self._confirming = asyncio.Semaphore(max_in_flight)
         self._events = events
         self._reply_expires = reply_expires
+        self._orphans_kept = orphans_kept
         self._parts: _Parts | None = None
         self._over: ProducerClosed | None = None
 
@@ -227,7 +234,12 @@ class Producer:
         reply = ReplyQueue(connection, self._names, self._reply, expires=self._reply_expires)
         publisher = ConfirmedPublisher(connection)
         inbox = Inbox(
-            connection, self._names, reply, publisher, publish_timeout_s=self._publish_timeout_s
+            connection,
+            self._names,
+            reply,
+            publisher,
+            publish_timeout_s=self._publish_timeout_s,
+            orphans_kept=self._orphans_kept,
         )
         ledger = inbox.ledger
 

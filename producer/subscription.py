@@ -61,6 +61,11 @@ class Delivery:
         return bool(self.message.redelivered)
 
     @property
+    def held(self) -> bool:
+        """Whether it is still ours: with its channel the broker takes it back."""
+        return not self.message.channel.is_closed
+
+    @property
     def times_returned(self) -> int:
         """How often the broker has had it back, as far as it counts."""
         count = (self.message.header.properties.headers or {}).get("x-delivery-count")

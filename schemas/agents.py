@@ -48,7 +48,7 @@ Score = Annotated[int, Meta(ge=0, le=1_000)]
 
 BreakerState = Literal["normal", "warning", "tripped"]
 Degree = Literal["none", "warn", "degrade", "terminate"]
-Phase = Literal["thinking", "calling", "approving", "finishing"]
+Phase = Literal["thinking", "calling", "approving", "finishing", "ending"]
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -281,15 +281,24 @@ class Stop(Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: Sentence = ""
 
 
+class Ending(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What the job comes to, decided once and not yet told: the text, and who wrote it."""
+
+    text: PromptText
+    written_by: Literal["model", "template"] = "model"
+
+
 class Orchestration(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where the job stands. `phase` is what comes next; `waiting_since`: for a person; `stop`: it
-    is to end, and why."""
+    is to end, and why. `ending` is there in phase "ending", in which it is only told.
+    """
 
     phase: Phase = "thinking"
     started_at: Timestamp
     spent: Spent = Spent()
     waiting_since: Timestamp | None = None
     stop: Stop | None = None
+    ending: Ending | None = None
 
 
 class AgentContext(

@@ -350,10 +350,10 @@ async def test_an_agent_service_writes_the_journal_and_reads_it(roles: Roles) ->
         call = ToolCall(id="c", name="t", effect_id="j:1:1:0")
         since = datetime.now(UTC)
         await journal.write("j", Dispatched(effect_id=call.effect_id, round=1, call=call))
-        dispatched, returned = await journal.calls("j", since)
+        past = await journal.calls("j", since)
     finally:
         await close(connection)
-    assert (dispatched, returned) == ({call.effect_id: call}, {})
+    assert (past.dispatched, past.results) == ({call.effect_id}, {})
 
 
 async def test_an_agent_service_has_the_model_answer(roles: Roles, worker: ServiceProcess) -> None:

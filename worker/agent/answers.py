@@ -2,18 +2,20 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 
 from ...schemas import AgentContext, GenerationResult, StructuredOutput
 from ..dialects.dialect import Prompt, Turn
-from .generation import Generator, generation_job, until
+from .budget import allowance, left_s, reserve
+from .generation import Generator, generation_job, until, wasted_tokens
 from .moves import Limits, Site
 
 # With less time than this no answer is asked for.
-LEAST_S: Final = 1.0
-# A job's own end is heard of a little later than it comes.
-_GRACE_S: Final = 5.0
+LEAST_S: Final = 0.2
+# A job's own end is heard of a little later than it comes: so much, or half of the reserve.
+_LEAST_GRACE_S: Final = 0.5
+_MOST_GRACE_S: Final = 5.0
 
 
 class Answers:
@@ -41,25 +43,26 @@ class Answers:
         seconds: float | None = None,
     ) -> GenerationResult | None:
         """The result of a generation job; None where none came in time. It has `seconds`, or what
-        is left of the job's wall time. `calls` False: no call of a tool may come in it."""
-        left_s = max(LEAST_S, self.left_s(context)) if seconds is None else seconds
+        is left of the job's time, and of `tokens` as many as its budget allows, its rollbacks and
+        retries included. `calls` False: no call of a tool may come in it."""
+        seconds = self.left_s(context) if seconds is None else seconds
         job = generation_job(
             context,
             job_id,
             prompt,
             site.dialect,
-            max_tokens=tokens,
-            deadline=until(self._clock(), left_s, context.job.deadline),
+            allowance=allowance(context, prompt.tokens, tokens, wasted_tokens(context.job)),
+            deadline=until(self._clock(), seconds, context.job.deadline),
             grammar=grammar,
             calls=calls,
         )
-        return await self._generate(job, min(self._limits.step_timeout_s, left_s + _GRACE_S))
+        grace = min(_MOST_GRACE_S, max(_LEAST_GRACE_S, reserve(context.job.budget)[1] / 2))
+        return await self._generate(job, min(self._limits.step_timeout_s, seconds + grace))
 
     def left_s(self, context: AgentContext) -> float:
-        """Seconds until the wall time is used up, or the deadline comes."""
-        orchestration = context.orchestration
-        waited = timedelta(seconds=orchestration.spent.waited_s)
-        end = orchestration.started_at + waited + timedelta(seconds=context.job.budget.wall_s)
-        if context.job.deadline is not None:
-            end = min(end, context.job.deadline)
-        return (end - self._clock()).total_seconds()
+        """Seconds that an answer may take, at least `LEAST_S`."""
+        return max(LEAST_S, left_s(context, self._clock()))
+
+    def is_late(self, context: AgentContext) -> bool:
+        """Whether there is no time for an answer."""
+        return left_s(context, self._clock()) < LEAST_S

@@ -1,11 +1,39 @@
 """Hard budgets: what a job may still spend, what is kept for its final answer, and when it must
-end. Pure; times are the caller's."""
+end. Pure; times are the caller's.
+
+What holds. Before the final phase nothing is begun that could use up more than is left before the
+reserve: not of the tokens (`allowance`: prompts, answers, what rollbacks throw away and what
+retries cost, together), and not of the time (`left_s`: answers and calls are ended then; a tool
+that will not be ended takes its grace longer). Two things are not known beforehand: reasoning that
+the guard over it cuts, at no rollback's price, as often as its ladder has rungs, and a deployment's
+own, larger `max_wasted_tokens`. Such an answer may go over, and the next round sees it. The final
+call has the reserve even then, so that it is asked for as long as there is time, and room in the
+model; a job then spends at most what it went over by more than its budget.
+"""
 
 import math
 from datetime import datetime, timedelta
+from typing import Final
+
+from msgspec import Struct
 
 from ...schemas import AgentContext, Budget, Reason, Stop
 from ...schemas.errors import tame
+
+# As many as a generation job has by default.
+_MOST_ATTEMPTS: Final = 3
+# An answer isn't made shorter than so many tokens for the sake of a rollback: most calls and most
+# answers are.
+_SHORT: Final = 1_024
+
+
+class Allowance(Struct, frozen=True):
+    """What one generation job may have: tokens of an answer, attempts, and tokens that may be
+    thrown away in each before there is no further rollback."""
+
+    tokens: int
+    attempts: int
+    wasted: int
 
 
 def reserve(budget: Budget) -> tuple[int, float]:
@@ -40,6 +68,49 @@ def worked_s(context: AgentContext, now: datetime) -> float:
     return max(0.0, (now - orchestration.started_at).total_seconds() - waited)
 
 
+def last_moment(context: AgentContext) -> datetime | None:
+    """The deadline, less what is kept before it for the final answer; None for a job without."""
+    deadline = context.job.deadline
+    if deadline is None or is_final(context):
+        return deadline
+    # Of a short time the share alone: the whole reserve could be more than all of it.
+    whole = max(0.0, (deadline - context.orchestration.started_at).total_seconds())
+    budget = context.job.budget
+    return deadline - timedelta(seconds=min(reserve(budget)[1], whole * budget.answer_share))
+
+
+def left_s(context: AgentContext, now: datetime) -> float:
+    """Seconds that an answer or a round of calls may take: until the wall time is used up, or the
+    deadline comes, less the reserve before the final phase. Under 0 where it is too late."""
+    left = wall_limit(context) - worked_s(context, now)
+    last = last_moment(context)
+    return left if last is None else min(left, (last - now).total_seconds())
+
+
+def tokens_left(context: AgentContext) -> int:
+    """Tokens that may be spent yet. The final phase has the reserve, whatever was spent before."""
+    left = token_limit(context) - context.orchestration.spent.tokens
+    return max(left, reserve(context.job.budget)[0]) if is_final(context) else left
+
+
+def allowance(context: AgentContext, prompt_tokens: int, max_tokens: int, wasted: int) -> Allowance:
+    """What a generation job may have, so that together with its prompts it is no more than is left.
+    `max_tokens` and `wasted` are what it would have otherwise.
+
+    The last rollback of an attempt may go over what it may throw away, by a whole answer at most;
+    without any allowance there is none. So an attempt costs prompt, waste, and twice the answer.
+    Where that is too much there is one attempt, and of an answer longer than 1,024 tokens no more
+    than half of what is left, so that it can be begun again once.
+    """
+    left = tokens_left(context) - prompt_tokens
+    tokens = max(1, min(max_tokens, max((left - 1) // 2, min(left, _SHORT))))
+    cost = prompt_tokens + (wasted + 2 * tokens if wasted else tokens)
+    attempts = min(_MOST_ATTEMPTS, (left + prompt_tokens) // cost)
+    if attempts >= 1:
+        return Allowance(tokens, attempts, wasted)
+    return Allowance(tokens, 1, min(wasted, max(0, left - 2 * tokens)))
+
+
 def calls_left(context: AgentContext) -> int:
     """How many tool calls the budget has left."""
     return max(0, context.job.budget.tool_calls - context.orchestration.spent.tool_calls)
@@ -48,7 +119,7 @@ def calls_left(context: AgentContext) -> int:
 def room(context: AgentContext, prompt_tokens: int, *, room_tokens: int) -> int:
     """How many tokens an answer to a prompt may have: the job's `max_tokens`, what is left of the
     model's context of `room_tokens`, and of the budget; 0 where there is no room."""
-    left = token_limit(context) - context.orchestration.spent.tokens - prompt_tokens
+    left = tokens_left(context) - prompt_tokens
     return max(0, min(context.job.sampling.max_tokens, room_tokens - prompt_tokens, left))
 
 
@@ -58,29 +129,36 @@ def hard_stop(context: AgentContext, now: datetime, *, next_prompt_tokens: int =
     wall time and the time up to the deadline are less the reserve. A budget of no tool calls is
     none that could be spent.
     """
-    for reason, detail in (
+    return _first(
         (Reason.DEADLINE_PASSED, _deadline(context, now)),
         (Reason.BUDGET_SPENT, _tokens(context, next_prompt_tokens)),
         (Reason.BUDGET_SPENT, _calls(context)),
         (Reason.BUDGET_SPENT, _rounds(context)),
         (Reason.BUDGET_SPENT, _wall(context, now)),
-    ):
+    )
+
+
+def time_stop(context: AgentContext, now: datetime) -> Stop | None:
+    """Whether the time is over, by the deadline or by the budget: then nothing is begun, whatever
+    was decided before. The other budgets are for the next round."""
+    return _first(
+        (Reason.DEADLINE_PASSED, _deadline(context, now)),
+        (Reason.BUDGET_SPENT, _wall(context, now)),
+    )
+
+
+def _first(*stops: tuple[Reason, str | None]) -> Stop | None:
+    for reason, detail in stops:
         if detail is not None:
             return Stop(reason=reason, detail=tame(detail))
     return None
 
 
 def _deadline(context: AgentContext, now: datetime) -> str | None:
-    deadline = context.job.deadline
-    if deadline is None:
+    deadline, last = context.job.deadline, last_moment(context)
+    if deadline is None or last is None or now < last:
         return None
-    kept = 0.0
-    if not is_final(context):
-        # Of a short time the share alone: the whole reserve could be more than all of it.
-        whole = max(0.0, (deadline - context.orchestration.started_at).total_seconds())
-        kept = min(reserve(context.job.budget)[1], whole * context.job.budget.answer_share)
-    if now < deadline - timedelta(seconds=kept):
-        return None
+    kept = (deadline - last).total_seconds()
     said = f"the deadline {deadline.isoformat(timespec='seconds')}"
     if now >= deadline:
         return f"{said} has passed"

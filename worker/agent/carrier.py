@@ -3,7 +3,8 @@
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from contextlib import aclosing
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from ...producer.errors import Unroutable
@@ -36,6 +37,8 @@ log = logging.getLogger(__name__)
 
 # Jobs of which is known how far they were published from here.
 _REMEMBERED: Final = 10_000
+# How far back the journal is asked whether a job is over.
+_LOOK_BACK: Final = timedelta(days=1)
 # An event's number within its job: each revision has so many.
 _SEQ_STRIDE: Final = 100
 
@@ -59,16 +62,12 @@ class Carrier:
         self._events = events
         self._patience_s = patience_s
         self._release = release
-        self._published: OrderedDict[Key, int] = OrderedDict()
+        self._published: OrderedDict[Key, tuple[int, str]] = OrderedDict()
         self._over: Registry[Keyed] = Registry()
 
     def furthest(self, key: Key) -> int:
         """The last revision of a job that was published here; 0 where none is known."""
-        return self._published.get(key, 0)
-
-    def is_known(self, key: Key) -> bool:
-        """Whether a job was begun here, or taken further."""
-        return key in self._published
+        return self._published.get(key, (0, ""))[0]
 
     def settled(self, key: Key) -> Settlement | None:
         """What a job came to, if it ended here not long ago."""
@@ -96,7 +95,11 @@ class Carrier:
             unroutable = InvalidMessage(Reason.RESULT_UNROUTABLE, "$", str(error))
             await self.settle(bury(self._who, newest, unroutable), [])
             return False
-        if done:
+        if not done:
+            log.warning(
+                "the channel is gone, revision %d is left to the broker", move.context.revision
+            )
+        else:
             self._remember(context)
             events = self._events.of(context.job, context.revision * _SEQ_STRIDE)
             for event in move.events:
@@ -150,6 +153,38 @@ class Carrier:
         log.info("%s%s", kind, f": {detail}" if (detail := getattr(outcome, "detail", "")) else "")
         self._events.of(job, revision * _SEQ_STRIDE).emit(Finished(outcome=outcome))
 
+    async def answer_copy(self, job: AgentJob, delivery: Delivery) -> bool:
+        """Deal with a job that was begun here before: twice under way, its effects would happen
+        twice. Where it is over, wherever it ended, its result comes once more; where it is not, its
+        result comes to whoever published it first, and anybody else is told so. False for a job
+        that is not known here."""
+        known = self._published.get((job.id, job.attempt))
+        if known is None:
+            return False
+        metrics.DUPLICATES.inc()
+        _, reply_to = known
+        now = datetime.now(UTC)
+        if (told := await self._told(job)) is not None:
+            log.info("a copy of a job that is over; answered again")
+            settlement = endings.told_again(self._who, told, job.reply_to, now)
+        elif job.reply_to == reply_to:
+            log.info("a copy of a job that is under way; dropped")
+            settlement = Settlement((), Verb.ACK)
+        else:
+            log.warning("a copy of a job that is under way, for %s; refused", job.reply_to)
+            settlement = endings.under_way(self._who, job, reply_to, now)
+        await self.settle(settlement, [delivery])
+        return True
+
+    async def _told(self, job: AgentJob) -> Ended | None:
+        since = datetime.now(UTC) - _LOOK_BACK
+        found: Ended | None = None
+        async with aclosing(self._journal.lines(since, job.id)) as lines:
+            async for line in lines:
+                if isinstance(line.entry, Ended) and line.entry.context.job.attempt == job.attempt:
+                    found = line.entry
+        return found
+
     async def answer_again(self, settled: Settlement, reply_to: str, delivery: Delivery) -> None:
         """A copy of a job that is over: the same result once more, which its reader knows by
         `(job_id, attempt)`."""
@@ -161,7 +196,7 @@ class Carrier:
 
     def _remember(self, context: AgentContext) -> None:
         key = rounds.key_of(context)
-        self._published[key] = context.revision
+        self._published[key] = context.revision, context.job.reply_to
         self._published.move_to_end(key)
         while len(self._published) > _REMEMBERED:
             self._published.popitem(last=False)

@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+from msgspec import Struct
+
 from ...producer.subscription import Delivery
 from ...schemas import (
     AgentContext,
@@ -15,19 +17,20 @@ from ...schemas import (
     content_id,
 )
 from ...schemas import results as outcomes
+from ...schemas.agents import Ended
 from ..publications import Identity, Publication, Settlement, Verb, origin
 from . import rounds
-from .moves import Over
+from .moves import Over, over
 
 
-def ended(who: Identity, over: Over, delivery: Delivery, now: datetime) -> Settlement:
+def ended(who: Identity, end: Over, delivery: Delivery, now: datetime) -> Settlement:
     """The settlement of a job that is over. What did not complete leaves its whole scene with the
     dead letters."""
-    result = _result(who, over.context, over.outcome, now, text=over.text, over=over)
-    publications = [_to_backend(who, over.context.job, result)]
-    if isinstance(over.outcome, outcomes.Partial):
-        publications.insert(0, _letter(who, over.context, over.outcome, delivery, now))
-    return Settlement(tuple(publications), Verb.ACK, over.outcome, over=True)
+    result = _result(who, end.context, end.outcome, now, text=end.text, over=end)
+    publications = [_to_backend(who, end.context.job, result)]
+    if isinstance(end.outcome, outcomes.Partial):
+        publications.insert(0, _letter(who, end.context, end.outcome, delivery, now))
+    return Settlement(tuple(publications), Verb.ACK, end.outcome, over=True)
 
 
 def refused(
@@ -39,6 +42,35 @@ def refused(
     letter = _letter(who, context, outcome, delivery, now)
     result = _result(who, context, outcome, now)
     return Settlement((letter, _to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+
+
+def told_again(who: Identity, told: Ended, reply_to: str, now: datetime) -> Settlement:
+    """The result of a job that is over, by the journal, for another reader."""
+    context = told.context
+    stop = context.orchestration.stop
+    if told.outcome in (_tag(outcomes.Completed), _tag(outcomes.Partial)):
+        end = over(context)
+        result = _result(who, context, end.outcome, now, text=end.text, over=end)
+    elif stop is None or told.outcome == _tag(outcomes.Expired):
+        outcome = outcomes.Expired(deadline=context.job.deadline or now)
+        result = _result(who, context, outcome, now)
+    else:
+        refused = outcomes.Rejected(reason=stop.reason, detail=stop.detail)
+        result = _result(who, context, refused, now)
+    publication = Publication(who.names.results, reply_to, result, context.id)
+    return Settlement((publication,), Verb.ACK)
+
+
+def _tag(kind: type[Struct]) -> str:
+    return str(kind.__struct_config__.tag)
+
+
+def under_way(who: Identity, job: AgentJob, reply_to: str, now: datetime) -> Settlement:
+    """What a second publisher of a job hears while it is under way."""
+    detail = f"a job of this id is under way; its result goes to reply key {reply_to}"
+    outcome = outcomes.Rejected(reason=Reason.INVALID_FIELD, detail=detail, field="$.id")
+    result = _result(who, rounds.begun(job, now, who.worker), outcome, now)
+    return Settlement((_to_backend(who, job, result),), Verb.ACK, outcome)
 
 
 def too_late(who: Identity, job: AgentJob, delivery: Delivery, now: datetime) -> Settlement:

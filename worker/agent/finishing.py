@@ -5,7 +5,7 @@ import asyncio
 from ...schemas import AgentContext, GenerationResult, Reason, Stop
 from ...schemas.agents import round_job_id
 from . import rounds
-from .answers import LEAST_S, Answers
+from .answers import Answers
 from .budget import reserve
 from .final import close_open_calls, final_prompt
 from .moves import Limits, Over, Site, partial, stop_for
@@ -25,16 +25,17 @@ class Finisher:
         result = await self._last_answer(context, site, stop)
         if result is None:
             return partial(context, stop)
-        text = site.dialect.answer(result.text).strip() if result.ok else ""
+        text = rounds.clean(site.dialect.answer(result.text)).strip() if result.ok else ""
         return partial(rounds.spent(context, result), stop, text)
 
     async def _last_answer(
         self, context: AgentContext, site: Site, stop: Stop
     ) -> GenerationResult | None:
-        """None where there is no time or room for one, or the model can't be had."""
-        seconds = min(reserve(context.job.budget)[1], self._answers.left_s(context))
-        if seconds < LEAST_S or stop.reason is Reason.GENERATION_FAILED:
+        """None where there is no time or room for one, or the model can't be had. Where no answer
+        to a round could be generated it is tried all the same: the prompt is another one."""
+        if self._answers.is_late(context):
             return None
+        seconds = min(reserve(context.job.budget)[1], self._answers.left_s(context))
         asked = await asyncio.to_thread(
             final_prompt,
             context,

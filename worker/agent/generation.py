@@ -3,15 +3,31 @@ and the guard over the reasoning applies to them."""
 
 import secrets
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from ...guards.profiles import BadProfile, profile
 from ...producer import Producer
 from ...producer.errors import ResultTimeout
-from ...schemas import AgentContext, GenerationJob, GenerationResult, StructuredOutput
+from ...rollback import Budgets
+from ...schemas import AgentContext, AgentJob, GenerationJob, GenerationResult, StructuredOutput
+from ...schemas.limits import MAX_JOB_BYTES, MAX_PROMPT_CHARS, MAX_PROMPT_TOKENS
 from ...schemas.topology import Names
 from ..dialects.dialect import Dialect, Prompt
+from .budget import Allowance
+
+# Of a job's body, for what is not the prompt: grammar, overrides of gates, words, metadata.
+_BESIDE_BYTES: Final = 160 * 1024
+# In JSON an id of a vocabulary of up to a million has six digits at most, and a comma.
+_ID_BYTES: Final = 7
+# Of the text that stands for a token, on average and amply; where it is more, the limit itself ends the
+# job.
+_TOKEN_CHARS: Final = 5
+_TOKEN_BYTES: Final = 8
+
+# Answers that came too late: one that is asked for again, by the same id, may be among the latest.
+LATE_KEPT: Final = 64
 
 
 class Generator(Protocol):
@@ -32,6 +48,7 @@ def generator(url: str, names: Names, *, connect_timeout_s: float) -> Producer:
         connect_timeout_s=connect_timeout_s,
         events=False,
         reply_expires=True,
+        orphans_kept=LATE_KEPT,
     )
 
 
@@ -55,7 +72,7 @@ def generation_job(
     prompt: Prompt,
     dialect: Dialect,
     *,
-    max_tokens: int,
+    allowance: Allowance,
     deadline: datetime,
     grammar: StructuredOutput | None = None,
     calls: bool = True,
@@ -63,6 +80,9 @@ def generation_job(
     """The job for one answer. `calls` False: no call of a tool may come in it."""
     agent = context.job
     sampling = agent.sampling
+    gates = agent.gates
+    if allowance.wasted < wasted_tokens(agent):
+        gates = gates | {"max_wasted_tokens": allowance.wasted}
     forbidden = () if calls else dialect.openers
     return GenerationJob(
         id=job_id,
@@ -70,14 +90,15 @@ def generation_job(
         prompt_token_ids=prompt.token_ids,
         sampling=msgspec.structs.replace(
             sampling,
-            max_tokens=max(1, max_tokens),
-            min_tokens=min(sampling.min_tokens, max(1, max_tokens)),
+            max_tokens=allowance.tokens,
+            min_tokens=min(sampling.min_tokens, allowance.tokens),
             stop=tuple(dict.fromkeys((*sampling.stop, *(dialect.stop if calls else ()))))[:16],
             bad_words=tuple(dict.fromkeys((*sampling.bad_words, *forbidden))),
             structured_output=grammar,
         ),
         profile=agent.profile,
-        gates=agent.gates,
+        gates=gates,
+        max_attempts=allowance.attempts,
         reasoning=agent.reasoning,
         lane=agent.lane,
         deadline=deadline,
@@ -89,5 +110,23 @@ def generation_job(
 
 def until(now: datetime, seconds: float, deadline: datetime | None) -> datetime:
     """When a job must be done that may take so long; the agent's own deadline may be sooner."""
-    end = now + timedelta(seconds=max(1.0, seconds))
+    end = now + timedelta(seconds=max(0.0, seconds))
     return min(end, deadline) if deadline is not None else end
+
+
+def wasted_tokens(agent: AgentJob) -> int:
+    """What an attempt of its answers may throw away, by its profile as it is shipped and by its own
+    overrides. Where they make no sense the worker says so."""
+    try:
+        return profile(agent.profile, agent.gates).max_wasted_tokens
+    except BadProfile:
+        return Budgets().max_wasted_tokens
+
+
+def carried(max_model_len: int, *, text: bool) -> int:
+    """Of a model's context of so many tokens, how many a generation job can carry as its prompt:
+    rounds are folded away before it can't. `text`: prompts go as text, not as token ids."""
+    room = MAX_JOB_BYTES - _BESIDE_BYTES
+    if text:
+        return min(max_model_len, MAX_PROMPT_CHARS // _TOKEN_CHARS, room // _TOKEN_BYTES)
+    return min(max_model_len, MAX_PROMPT_TOKENS, room // _ID_BYTES)

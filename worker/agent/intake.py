@@ -17,6 +17,7 @@ from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key
 from . import endings, rounds
 from .carrier import Carrier
+from .effects import NotOurs
 from .moves import Goes, Move, Over
 from .patience import patiently
 from .sites import Sites
@@ -183,12 +184,7 @@ class AgentIntake:
                 await asyncio.sleep(_ROOM_PAUSE_S)
 
     async def _admit(self, job: AgentJob, delivery: Delivery) -> None:
-        if self._carrier.is_known((job.id, job.attempt)):
-            # Published twice, and begun: twice under way, its effects would happen twice. Its
-            # result comes to whoever published it first.
-            metrics.DUPLICATES.inc()
-            log.info("a copy of a job that is under way; dropped")
-            await self._carrier.settle(Settlement((), Verb.ACK), [delivery])
+        if await self._carrier.answer_copy(job, delivery):
             return
         now = datetime.now(UTC)
         if job.deadline is not None and job.deadline <= now:
@@ -239,12 +235,19 @@ class AgentIntake:
             log.error("can't go on here: %s", error)  # noqa: TRY400
             await self._carrier.settle(Settlement((), Verb.REJECT), one.deliveries)
             return
+        first = one.deliveries[0]
         try:
             move = await patiently(
-                lambda tries: self._stepper.step(one.context, site, again=again or tries > 0),
+                lambda tries: self._stepper.step(
+                    one.context, site, again=again or tries > 0, held=lambda: first.held
+                ),
                 self._patience_s,
             )
             await self._carry_out(move, one.deliveries)
+        except NotOurs as error:
+            log.warning("the step is left to others: %s", error)
+            # What has come back to us meanwhile is taken anew, with what the journal knows.
+            one.deliveries[:] = [each for each in one.deliveries if each.held]
         except BrokerError as error:
             log.warning("the broker is in the way, the job goes back: %s", error)
             await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)

@@ -8,7 +8,8 @@ after. Whoever finds a call open, because another died over it, reads here what 
 import asyncio
 import uuid
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Final, cast
 
@@ -26,16 +27,29 @@ from ...producer.connection import (
 )
 from ...producer.errors import AccessRefused, BrokerUnreachable, TopologyMissing
 from ...producer.tasks import see_through
-from ...schemas import InvalidMessage, JournalEntry, Names, ToolCall, ToolResult, decode, encode
-from ...schemas.agents import Closed, Dispatched, Ended, Entry, Returned
+from ...schemas import InvalidMessage, JournalEntry, Names, ToolResult, decode, encode
+from ...schemas.agents import Dispatched, Entry, Returned
 from ...schemas.codec import tag_of
 
 # A message that only says: so far was written when the reading began.
 FENCE: Final = "fence"
 _STEP_S: Final = 30.0
 _PREFETCH: Final = 256
-# The broker finds a time in a stream by whole chunks, and clocks differ.
-_SLACK: Final = timedelta(seconds=30)
+_SLACK: Final = timedelta(hours=1)
+
+
+@dataclass(eq=False)
+class Past:
+    """What is known of the calls of a round that another may have begun: those that were
+    dispatched, and results, by effect id. `unsure`: there are lines that can't be read here."""
+
+    dispatched: set[str] = field(default_factory=set)
+    results: dict[str, ToolResult] = field(default_factory=dict)
+    unsure: bool = False
+
+    def may_have(self, effect_id: str) -> bool:
+        """Whether a call may have been made."""
+        return self.unsure or effect_id in self.dispatched
 
 
 class Journal:
@@ -61,28 +75,37 @@ class Journal:
         line = JournalEntry(job_id=job_id, at=datetime.now(UTC), by=self._by, entry=entry)
         await self._send(encode(line), tag_of(JournalEntry), job_id)
 
-    async def calls(
-        self, job_id: str, since: datetime
-    ) -> tuple[dict[str, ToolCall], dict[str, ToolResult]]:
-        """The calls of a job that were dispatched, and what came of them, by effect id. O(all that
-        was written since)."""
-        dispatched: dict[str, ToolCall] = {}
-        returned: dict[str, ToolResult] = {}
-        async for line in self.lines(since, job_id):
-            match line.entry:
-                case Dispatched(effect_id=effect, call=call):
-                    dispatched[effect] = call
-                case Returned(effect_id=effect, result=result):
-                    returned[effect] = result
-                case Closed() | Ended():
+    async def calls(self, job_id: str, since: datetime) -> Past:
+        """What is written of a job's calls. O(all that was written since)."""
+        past = Past()
+        async for line in self._lines(since, job_id):
+            match line:
+                case InvalidMessage():
+                    # Of a newer version, say. It may be of any call.
+                    past.unsure = True
+                case JournalEntry(entry=Dispatched(effect_id=effect)):
+                    past.dispatched.add(effect)
+                case JournalEntry(entry=Returned(effect_id=effect, result=result)):
+                    past.results[effect] = result
+                case _:
                     pass
-        return dispatched, returned
+        return past
 
     async def lines(
         self, since: datetime | None = None, job_id: str | None = None
     ) -> AsyncGenerator[JournalEntry, None]:
-        """All lines up to now, oldest first; those of one job, or of all. Lines that can't be read
-        are passed over. Raises TopologyMissing, AccessRefused, BrokerUnreachable."""
+        """All lines up to now, oldest first; those of one job, or of all. `since`: from an hour
+        before, for clocks differ, and the broker finds a time by whole chunks of the stream. Lines
+        that can't be read are passed over. Raises TopologyMissing, AccessRefused,
+        BrokerUnreachable."""
+        async with aclosing(self._lines(since, job_id)) as lines:
+            async for line in lines:
+                if not isinstance(line, InvalidMessage):
+                    yield line
+
+    async def _lines(
+        self, since: datetime | None, job_id: str | None
+    ) -> AsyncGenerator[JournalEntry | InvalidMessage, None]:
         fence = uuid.uuid4().hex
         async with self._reading(since) as arrived:
             await self._send(b"{}", FENCE, fence)
@@ -96,11 +119,9 @@ class Journal:
                 if job_id is not None and properties.correlation_id != job_id:
                     continue
                 try:
-                    line = decode(message.body, JournalEntry)
-                except InvalidMessage:
-                    continue
-                if since is None or line.at >= since - _SLACK:
-                    yield line
+                    yield decode(message.body, JournalEntry)
+                except InvalidMessage as error:
+                    yield error
 
     @asynccontextmanager
     async def _reading(

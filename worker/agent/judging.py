@@ -9,6 +9,7 @@ import msgspec
 
 from ...schemas import AgentContext, Approval, ToolCall, ToolResult, ToolSpec, ToolStatus
 from ...schemas.agents import Spent
+from .budget import last_moment
 from .rounds import last_round
 
 # How many names an answer to an unknown one lists.
@@ -89,6 +90,9 @@ def _judge(
         return refused(call, ToolStatus.QUOTA_SPENT, text)
     if spec.needs_approval:
         expires = now + timedelta(seconds=spec.approval_timeout_s)
+        if (last := last_moment(context)) is not None:
+            # The clock that decides for a person ends the job, too.
+            expires = min(expires, last)
         return msgspec.structs.replace(call, approval=Approval(expires_at=expires))
     return call
 

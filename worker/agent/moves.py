@@ -79,9 +79,24 @@ def no_tool_left(context: AgentContext) -> Stop:
     )
 
 
+def over(context: AgentContext) -> Over:
+    """The end that was decided on. The same each time it is asked for."""
+    orchestration = context.orchestration
+    stop, told = orchestration.stop, orchestration.ending
+    if told is None:
+        return partial(context, stop or stop_for(Reason.INVALID_FIELD, "it has no ending"))
+    record = agent_record(context, stop, told.written_by)
+    if stop is None:
+        return Over(context, outcomes.Completed(), told.text, record)
+    return Over(
+        context, outcomes.Partial(reason=stop.reason, detail=stop.detail), told.text, record
+    )
+
+
 def partial(context: AgentContext, stop: Stop, text: str = "") -> Over:
     """The end before the model said so. Where there is no text of the model's, the record is put
     into words."""
     outcome = outcomes.Partial(reason=stop.reason, detail=stop.detail)
     record = agent_record(context, stop, "model" if text else "template")
-    return Over(context, outcome, text or template_answer(context, stop), record)
+    text = text or template_answer(context, stop)
+    return Over(rounds.stopping(context, stop), outcome, text, record)

@@ -4,8 +4,10 @@ Each layer has one writer here: `said` and `closed` write execution, `measured` 
 decision comes from the breaker, and orchestration from whoever spends something.
 """
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final, Literal
 
 import msgspec
 
@@ -22,12 +24,14 @@ from ...schemas import (
     ToolSpec,
     Usage,
 )
-from ...schemas.agents import Execution, Orchestration, Spent, effect_id, round_job_id
+from ...schemas.agents import Ending, Execution, Orchestration, Spent, effect_id, round_job_id
 from ...schemas.limits import MAX_PROMPT_CHARS, MAX_SUMMARY_CHARS
 from ...schemas.tools import RAN
 from ..dialects.dialect import Parsed
 
 replace = msgspec.structs.replace
+
+_NOT_TEXT: Final = re.compile("[\x00\ud800-\udfff]")
 
 
 def key_of(context: AgentContext) -> tuple[str, int]:
@@ -69,8 +73,8 @@ def said(
     number = next_number(context)
     calls = tuple(
         ToolCall(
-            id=asked.id or f"call-{number}-{index}",
-            name=asked.name,
+            id=clean(asked.id) or f"call-{number}-{index}",
+            name=clean(asked.name),
             arguments=asked.arguments,
             effect_id=effect_id(context.job, number, index),
         )
@@ -80,8 +84,8 @@ def said(
         number=number,
         at=now,
         job_id=round_job_id(context.job, number),
-        said=result.text[:MAX_SUMMARY_CHARS],
-        prose=parsed.prose[:MAX_SUMMARY_CHARS],
+        said=clean(result.text)[:MAX_SUMMARY_CHARS],
+        prose=clean(parsed.prose)[:MAX_SUMMARY_CHARS],
         calls=calls,
         failure=parsed.failure,
         degraded=context.decision.degree == "degrade",
@@ -92,6 +96,12 @@ def said(
     before = context.orchestration.spent
     context = _spend(replace(context, execution=execution), rounds=before.rounds + 1)
     return to(context, "calling")
+
+
+def clean(text: str) -> str:
+    """What a model says, fit for its next prompt: NUL and half surrogate pairs become U+FFFD, as in
+    what a tool returns."""
+    return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def next_number(context: AgentContext) -> int:
@@ -147,6 +157,14 @@ def to(context: AgentContext, phase: str) -> AgentContext:
 def stopping(context: AgentContext, stop: Stop) -> AgentContext:
     """The context, on its way to the end."""
     return _orchestrate(context, phase="finishing", stop=stop)
+
+
+def ending(
+    context: AgentContext, text: str, written_by: Literal["model", "template"]
+) -> AgentContext:
+    """The context with what it comes to, which is to be told."""
+    told = Ending(text=text[:MAX_PROMPT_CHARS], written_by=written_by)
+    return _orchestrate(context, phase="ending", ending=told)
 
 
 def waiting(context: AgentContext, now: datetime) -> AgentContext:

@@ -9,6 +9,7 @@ from datetime import datetime
 import msgspec
 
 from ...schemas import AgentContext, InvalidMessage, Reason, Stop
+from . import rounds
 from .answers import Answers
 from .body import within_limit
 from .calling import Calling
@@ -19,7 +20,7 @@ from .folding import ContextFull
 from .generation import Generator
 from .journal import Journal
 from .monitoring import Monitor
-from .moves import Limits, Move, Over, Site, partial, stop_for
+from .moves import Goes, Limits, Move, Over, Site, over, partial, stop_for
 from .thinking import Thinker
 
 
@@ -41,31 +42,47 @@ class Stepper:
         self._calling = Calling(effects, monitor, limits, clock)
         self._finisher = Finisher(answers, limits)
 
-    async def step(self, context: AgentContext, site: Site, *, again: bool) -> Move:
-        """The next state of a job. `again`: another may have taken this step already. Raises
-        BrokerError where the broker is in the way; then nothing is decided."""
+    async def step(
+        self,
+        context: AgentContext,
+        site: Site,
+        *,
+        again: bool,
+        held: Callable[[], bool] = lambda: True,
+    ) -> Move:
+        """The next state of a job. `again`: another may have taken this step already; `held`:
+        whether the job is still ours. Raises BrokerError where the broker is in the way; then
+        nothing is decided."""
         try:
-            move = await self._move(context, site, again=again)
+            move = await self._move(context, site, again=again, held=held)
         except InvalidMessage as error:
             # What comes next can't be said in a message, or not in the model's template.
             return _cut_short(context, stop_for(Reason.GENERATION_FAILED, str(error)))
         if isinstance(move, Over):
-            return move
+            if context.orchestration.phase == "ending":
+                return move
+            # Decided here, and told in a step of its own: who lost the job can't end it, and who
+            # tells it twice tells the same.
+            move = Goes(rounds.ending(move.context, move.text, move.record.written_by))
         try:
             return msgspec.structs.replace(move, context=within_limit(move.context))
         except ContextFull as error:
             return _cut_short(move.context, stop_for(Reason.CONTEXT_FULL, str(error)))
 
-    async def _move(self, context: AgentContext, site: Site, *, again: bool) -> Move:
+    async def _move(
+        self, context: AgentContext, site: Site, *, again: bool, held: Callable[[], bool]
+    ) -> Move:
         match context.orchestration.phase:
             case "thinking":
                 return await self._thinker.step(context, site)
             case "calling":
-                return await self._calling.step(context, site, again=again)
+                return await self._calling.step(context, site, again=again, held=held)
             case "approving":
                 return self._calling.ask(context)
             case "finishing":
                 return await self._finisher.step(context, site)
+            case "ending":
+                return over(context)
 
 
 def _cut_short(context: AgentContext, stop: Stop) -> Over:

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from ...schemas import AgentContext, GenerationResult, ParseFailure, Reason, Stop
 from ...schemas import results as outcomes
@@ -13,7 +14,7 @@ from .. import metrics
 from ..dialects.dialect import Parsed
 from . import rounds
 from .answers import Answers
-from .budget import hard_stop, room, token_limit
+from .budget import hard_stop, left_s, room, time_stop, tokens_left
 from .final import agent_record
 from .folding import ContextFull, Fold, folded, plan_folding, summary_turns
 from .journal import Journal
@@ -22,6 +23,9 @@ from .moves import Goes, Limits, Move, Over, Site, no_tool_left, stop_for, stopp
 from .window import conversation
 
 log = logging.getLogger(__name__)
+
+# More than the rounding of a time.
+_A_MOMENT_S: Final = 0.001
 
 
 class Thinker:
@@ -68,8 +72,7 @@ class Thinker:
         if fold.excerpt is None:
             return Goes(folded(context, fold, None))
         prompt = await self._answers.prompt(site, summary_turns(context, fold))
-        spent = context.orchestration.spent.tokens
-        if token_limit(context) - spent - prompt.tokens < fold.answer_tokens:
+        if tokens_left(context) - prompt.tokens < fold.answer_tokens:
             return Goes(folded(context, fold, None))
         result = await self._answers.get(
             context,
@@ -81,7 +84,7 @@ class Thinker:
         )
         if result is None:
             return Goes(folded(context, fold, None))
-        text = site.dialect.answer(result.text) if result.ok else None
+        text = rounds.clean(site.dialect.answer(result.text)) if result.ok else None
         return Goes(folded(rounds.spent(context, result), fold, text))
 
     async def _round(self, context: AgentContext, site: Site) -> Move:
@@ -112,13 +115,13 @@ class Thinker:
         number = rounds.next_number(context)
         context = rounds.spent(context, result)
         if not result.ok:
-            return stopped(context, _not_generated(result, number))
+            return stopped(context, _not_generated(context, result, number, self._clock()))
         parsed = _read(site, result)
         context = rounds.said(context, result, parsed, self._clock())
         if parsed.answer is not None:
             await self._journal.write(context.id, Closed(round=rounds.last_round(context)))
             record = agent_record(context, None, "model")
-            return Over(context, outcomes.Completed(), parsed.answer, record)
+            return Over(context, outcomes.Completed(), rounds.clean(parsed.answer), record)
         if parsed.calls:
             return Goes(context)
         return await self._monitor.close(context, site)
@@ -135,10 +138,15 @@ def _read(site: Site, result: GenerationResult) -> Parsed:
     return parsed
 
 
-def _not_generated(result: GenerationResult, number: int) -> Stop:
+def _not_generated(
+    context: AgentContext, result: GenerationResult, number: int, now: datetime
+) -> Stop:
     if isinstance(result.outcome, outcomes.Expired):
-        detail = f"time ran out before round {number} was answered"
-        return stop_for(Reason.DEADLINE_PASSED, detail)
+        # By the worker's clock, which may be ahead of this one.
+        end = now + timedelta(seconds=max(0.0, left_s(context, now)) + _A_MOMENT_S)
+        if (stop := time_stop(context, end)) is not None:
+            detail = f"round {number} was not answered in time: {stop.detail}"
+            return stop_for(stop.reason, detail)
     kind = result.outcome.__struct_config__.tag
     why = f": {detail}" if (detail := getattr(result.outcome, "detail", "")) else ""
     return stop_for(Reason.GENERATION_FAILED, f"the answer of round {number} was {kind}{why}")

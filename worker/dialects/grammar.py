@@ -25,6 +25,18 @@ _LABELS: Final = (
     "_observation_:",
     "_observation_(",
     "_final._answer_:",
+    # In bold; a label may close before its colon or behind it.
+    "_**_thought_:",
+    "_**_thought_**_:",
+    "_**_action_:",
+    "_**_action_**_:",
+    "_**_action._input_:",
+    "_**_action._input_**_:",
+    "_**_observation_:",
+    "_**_observation_**_:",
+    "_**_observation_(",
+    "_**_final._answer_:",
+    "_**_final._answer_**_:",
 )
 _BLANK: Final = " \t"
 _HEAD: Final = "Action: {}\nAction Input: "

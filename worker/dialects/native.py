@@ -8,7 +8,7 @@ Importing it imports vLLM, which takes ten seconds: `choose` does so when it mus
 import json
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 from vllm.config import DeviceConfig, VllmConfig
@@ -33,7 +33,7 @@ from ..engine import EngineUnavailable
 from ..model_tokenizer import load_tokenizer
 from .dialect import Came, Parsed, Prompt, Said, Told, Turn
 from .native_marks import Marks, Read, bounded, defused, marks_of, prose_of, read
-from .tokens import ModelTokens
+from .tokens import ModelTokens, spelled_out
 from .wording import came_otherwise, result_text
 
 # Of a tool without a schema: what the model is told, and what the grammar lets through, which takes
@@ -183,11 +183,12 @@ class NativeDialect:
         return StructuredOutput(structural_tag={"type": "structural_tag", "format": text})
 
     def _ids(self, turns: Sequence[Turn], tools: Sequence[ToolSpec]) -> list[int]:
+        plain = self.tokens.plain
         messages = [message for turn in turns for message in self._messages(turn)]
         params = ChatParams(
             chat_template=self._template,
             chat_template_kwargs={
-                "tools": [_function(tool) for tool in tools] or None,
+                "tools": [spelled_out(_function(tool), plain) for tool in tools] or None,
                 "add_generation_prompt": True,
             },
         )
@@ -211,14 +212,14 @@ class NativeDialect:
                 yield {
                     "role": "assistant",
                     "content": prose or None,
-                    "tool_calls": [_tool_call(call) for call in turn.calls],
+                    "tool_calls": [_tool_call(call, plain) for call in turn.calls],
                 }
             case Came():
                 for call in turn.calls:
                     yield {
                         "role": "tool",
-                        "tool_call_id": call.id,
-                        "name": call.name,
+                        "tool_call_id": plain(call.id),
+                        "name": plain(call.name),
                         "content": plain(defused(result_text(call))),
                     }
                 if told := "\n".join(came_otherwise(turn)):
@@ -292,10 +293,10 @@ def _function(tool: ToolSpec) -> Any:
     return {"type": "function", "function": function}
 
 
-def _tool_call(call: ToolCall) -> dict[str, Any]:
-    arguments = json.dumps(call.arguments, ensure_ascii=False)
+def _tool_call(call: ToolCall, plain: Callable[[str], str]) -> dict[str, Any]:
+    arguments = json.dumps(spelled_out(call.arguments, plain), ensure_ascii=False)
     return {
-        "id": call.id,
+        "id": plain(call.id),
         "type": "function",
-        "function": {"name": call.name, "arguments": arguments},
+        "function": {"name": plain(call.name), "arguments": arguments},
     }

@@ -11,17 +11,27 @@ from ...guards.exempt import SpanReader
 from ...schemas import FinishReason
 from ...schemas.limits import MAX_TOOL_CALLS
 from .arguments import Unreadable, call_of, read_json
+from .bare_call import is_bare_call
 from .dialect import Asked, Parsed
 from .text_parse import CUT, Kind, failure
 
 # What closes the JSON inside of a call belongs to the arguments, not to the mark behind them.
 _JSON_ENDS: Final = "}] \t\r\n"
-# Markup of calls in the forms that models have; none of it is an answer.
-_MARKUP: Final = regex.compile(
-    r"</?(?:tool_calls?|tool_response|tools?|function_calls?|function|invoke|parameter)\b[^<>\n]{0,80}+>"
-    r"|<[|｜][^|｜<>\n]{1,40}+[|｜]>|\[/?TOOL_[A-Z]{1,20}+\]",
-    regex.IGNORECASE,
+# Markup of calls in the forms that models have, and near to them; none of it is an answer. Other
+# words that begin with "tool", such as <tooltip>, are not.
+_KNOWN: Final = (
+    r"</?(?:tool_calls?|tool_response|function_calls?|invoke)\b[^<>\n]{0,80}+>"
+    r"|</?(?:function|parameter)=[^<>\n]{0,80}+>"
+    r"|<[|｜][^|｜<>\n]{1,40}+[|｜]>|\[/?TOOL_[A-Z]{1,20}+\]"
 )
+_NEAR: Final = (
+    r"(?:(?:tools?|function|parameter)\b[^<>\n]{0,80}+>"
+    r"|(?:tools?(?:[_.-][\w.-]{0,40}+|call?s?|uses?|responses?|results?|outputs?))"
+    r"(?:[\s/=][^<>\n]{0,80}+)?>)"
+)
+# Of the latter, what opens behind a word is code, such as list<tool_id>, and no markup.
+_MARKUP: Final = regex.compile(rf"{_KNOWN}|(?:</|(?<!\w)<){_NEAR}", regex.IGNORECASE)
+_ANY_MARKUP: Final = regex.compile(rf"{_KNOWN}|</?{_NEAR}", regex.IGNORECASE)
 # Where a parser keeps what opens and closes its calls, if it has no grammar.
 _ATTRIBUTES: Final = (
     ("tool_call_start_token", "tool_call_end_token"),
@@ -109,13 +119,16 @@ def bounded(form: Any) -> Any:
 def defused(text: str) -> str:
     """A text from outside in which nothing is markup of calls: it could end a result, and make up a
     call, or another's result."""
-    return _MARKUP.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
+    return _ANY_MARKUP.sub(lambda found: f"{found[0][0]} {found[0][1:]}", text)
 
 
 def prose_of(text: str, marks: Marks) -> str:
-    """What is said outside of calls, without markup."""
+    """What is said outside of calls, without markup, and without calls in other markup or none."""
     outside = SpanReader(marks.spans).outside(text) if marks.spans else [text]
-    said = (_MARKUP.sub("", piece).strip() for piece in outside)
+    said = (
+        "".join(part for part in _MARKUP.split(piece) if not is_bare_call(part)).strip()
+        for piece in outside
+    )
     return "\n\n".join(piece for piece in said if piece)
 
 
@@ -127,7 +140,7 @@ def read(
 ) -> Parsed:
     """Calls, an answer, or a failure. `parse` may raise whatever it likes. Calls count where each
     of them can be read, and nothing stands behind the last. A text that was cut off is no answer:
-    it may have been about to call."""
+    it may have been about to call. Nor is a call without its marks, or with others."""
     prose = prose_of(text, marks)
     cut = finish_reason in CUT
     try:
@@ -141,6 +154,9 @@ def read(
         return Parsed(prose=prose, failure=told)
     if not text.strip():
         return Parsed(failure=failure("nothing", "there is no call and no answer", text))
+    if is_bare_call(text):
+        detail = "a call without the marks of one; give it in the form for calls, or an answer"
+        return Parsed(failure=failure("malformed", detail, text))
     return Parsed(prose=prose, answer=text.strip())
 
 

@@ -8,6 +8,8 @@ order, and a schema that names properties has no others.
 import json
 from typing import Any, Final, cast
 
+from .schema_references import finite_references, target_of
+
 # Of a value without a schema, levels of arrays and objects.
 _FREE_LEVELS: Final = 4
 # A greater bound is left to the judgement: counting costs the grammar's compiler time.
@@ -62,6 +64,8 @@ class SchemaRules:
         self._named = 0
         self._rules: list[str] = []
         self._references: dict[str, str] = {}
+        self._chain = 0
+        self._finite = finite_references(schema)
         self.root: str = self._object(schema, 0) if schema else "free_object"
 
     @property
@@ -115,13 +119,11 @@ class SchemaRules:
     def _referred(self, reference: str) -> str:
         if reference not in self._references:
             name = self._references[reference] = self._name()
-            target: Any = self._schema
-            for step in reference.removeprefix("#").strip("/").split("/"):
-                step = step.replace("~1", "/").replace("~0", "~")  # noqa: PLW2901  RFC 6901
-                target = cast("dict[str, Any]", target).get(step) if _is_dict(target) else None
-            # One that is found under its own name again would be endless.
-            circular = _is_dict(target) and cast("dict[str, Any]", target).get("$ref") == reference
-            self._rule("free_value" if circular else self._value(target, 0), name)
+            self._chain += 1
+            told = reference in self._finite and self._chain <= _DEEPEST
+            body = self._value(target_of(self._schema, reference), 0) if told else "free_value"
+            self._rule(body, name)
+            self._chain -= 1
         return self._references[reference]
 
     def _array(self, schema: dict[str, Any], level: int) -> str:

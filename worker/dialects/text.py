@@ -9,6 +9,7 @@ import msgspec
 from ...schemas import FinishReason, StructuredOutput, ToolSpec
 from . import grammar, text_parse
 from .dialect import Came, Parsed, Prompt, Said, Told, Turn
+from .outside import quoted, set_in, unlabelled
 from .tokens import Message, Tokens
 from .wording import came_otherwise, result_text
 
@@ -17,8 +18,9 @@ You can call tools. To call one, write:
 Thought: what you know and what you need next
 Action: the tool's name
 Action Input: its arguments as one JSON object
-Then stop. What the tool gives back comes to you as an Observation; never write one yourself. To \
-call several tools at once, write several pairs of Action and Action Input.
+Then stop. What the tool gives back comes to you as an Observation; never write one yourself. Its \
+further lines are indented, and what stands behind | is only quoted. To call several tools at \
+once, write several pairs of Action and Action Input.
 
 When you know the answer, call nothing and write:
 Thought: why this is the answer
@@ -43,6 +45,9 @@ class TextDialect:
     turned into tokens again, which may be others than it sampled. Templates that give older turns
     otherwise than the last one, and models without one, may differ from there on. Either costs a
     part of the prefix cache, and changes nothing else.
+
+    Who speaks is told by what a line begins with. Text from outside has none of those forms: see
+    `outside`. What the system says, and the model, stands as it is.
     """
 
     def __init__(self, tokens: Tokens, *, held: bool = False) -> None:
@@ -70,7 +75,7 @@ class TextDialect:
     @property
     def spans(self) -> tuple[tuple[str, str], ...]:
         """The JSON of the arguments, up to whichever label comes next."""
-        labels = ("\nThought:", "\nAction:", "\nFinal Answer:")
+        labels = ("\nThought:", "\nAction:", "\nFinal Answer:", "\n**")
         return tuple(("Action Input:", label) for label in labels)
 
     def prompt(self, turns: Sequence[Turn], tools: Sequence[ToolSpec]) -> Prompt:
@@ -127,7 +132,7 @@ class TextDialect:
             case Came():
                 return Message("user", plain("\n".join(_came(turn))))
             case _:
-                return Message(turn.role, plain(turn.text))
+                return Message(turn.role, plain(quoted(turn.text)))
 
 
 def _described(tool: ToolSpec) -> str:
@@ -138,5 +143,5 @@ def _described(tool: ToolSpec) -> str:
 
 def _came(turn: Came) -> Iterator[str]:
     for call in turn.calls:
-        yield f"Observation ({call.name}): {result_text(call)}"
-    yield from came_otherwise(turn)
+        yield f"Observation ({call.name}): {set_in(result_text(call))}"
+    yield from map(unlabelled, came_otherwise(turn))

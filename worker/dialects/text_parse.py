@@ -1,7 +1,10 @@
 """What a model said in plain text, split strictly into thoughts, calls, and the answer.
 
-A label counts at the beginning of a line, in capitals or not. What stands between two labels is the
-first one's. All of it runs in time linear in the text.
+A label counts at the beginning of a line, in capitals or not, bold as in Markdown or not: `Final
+Answer: 42`, `**Final Answer:** 42`, `**Final Answer**: 42`, `**Final Answer: 42**`. What stands
+between two labels is the first one's. A tool's name may stand in backticks, quotes, or bold: no
+tool has such in its name. Nothing else is forgiven, and a text without a label is no answer. All of
+it runs in time linear in the text.
 """
 
 from collections.abc import Iterator
@@ -44,11 +47,14 @@ class _Failed(Exception):
 
 # Letters of ASCII only: a look-alike is no label.
 _LABEL: Final = regex.compile(
-    r"^[ \t\r]*+(?:(?P<thought>thought)|(?P<input>action[ \t]++input)|(?P<action>action)"
+    r"^[ \t\r]*+(?P<bold>\*\*[ \t]*+)?"
+    r"(?:(?P<thought>thought)|(?P<input>action[ \t]++input)|(?P<action>action)"
     r"|(?P<answer>final[ \t]++answer)|(?P<observation>observation(?:[ \t]*+\([^)\n]{0,200}+\))?))"
-    r"[ \t]*+:",
+    r"[ \t]*+(?(bold)(?:\*\*[ \t]*+:|:(?:[ \t]*+\*\*)?)|:)",
     regex.IGNORECASE | regex.ASCII | regex.MULTILINE,
 )
+_BOLD: Final = "**"
+_AROUND: Final = ((_BOLD, _BOLD), ("`", "`"), ('"', '"'), ("'", "'"), ("\u201c", "\u201d"))
 CUT: Final = frozenset[FinishReason]({"length", "abort", "repetition"})
 _FORM: Final = (
     "give Action and Action Input on lines of their own, the input as one JSON object, or a "
@@ -60,16 +66,28 @@ def parts(text: str) -> list[Part]:
     """The text by its labels."""
     found: list[Part] = []
     label: Label | None = None
-    start = 0
+    start, bold = 0, False
     for match in _LABEL.finditer(text):
-        found.append(Part(label, text[start : match.start()]))
+        found.append(_part(label, text[start : match.start()], bold=bold))
         label, start = Label(match.lastgroup), match.end()
-    found.append(Part(label, text[start:]))
+        bold = match["bold"] is not None and match[0].count(_BOLD) < 2
+    found.append(_part(label, text[start:], bold=bold))
     return found
 
 
+def _part(label: Label | None, text: str, *, bold: bool) -> Part:
+    """`bold`: the label was opened as bold, and where that closes, if at all, is in the text."""
+    said = text.strip()
+    if not bold or _BOLD not in said:
+        return Part(label, text)
+    inner = said.removesuffix(_BOLD)
+    whole = inner != said and _BOLD not in inner
+    return Part(label, inner if whole else f"{_BOLD}{said}")
+
+
 def parse(text: str, finish_reason: FinishReason | None) -> Parsed:
-    """Calls, or an answer, or a failure. Whatever the text is, it never raises.
+    """Calls, or an answer, or a failure. Whatever the text is, it never raises. An answer that was
+    cut off is none; calls that were whole by then stand.
 
     What a model makes up as a tool's answer is believed in no case: the whole is "mixed". A label
     of it alone, at the very end, is where a stop string came too late, and is left away.
@@ -84,6 +102,9 @@ def parse(text: str, finish_reason: FinishReason | None) -> Parsed:
         _require_one(some, calls, answers)
     except _Failed as error:
         return Parsed(prose=prose, failure=error.failure)
+    if answers and cut:
+        detail = "the Final Answer was cut off before its end; give a shorter one"
+        return Parsed(prose=prose, failure=failure("truncated", detail, answers[0]))
     if answers:
         return Parsed(prose=prose, answer=answers[0])
     if calls:
@@ -131,11 +152,24 @@ def _calls(some: list[Part], *, cut: bool) -> Iterator[Asked]:
 
 def _call(action: str, said: str, *, cut: bool) -> Asked:
     try:
-        return call_of(action.strip(), read_json(said))
+        return call_of(_bare(action), read_json(said))
     except Unreadable as error:
         # Behind a whole value, too, the text was cut off before it could be seen what was to come.
         kind: Kind = "truncated" if cut else "malformed"
         raise _Failed(failure(kind, f"the Action Input: {error}", said)) from None
+
+
+def _bare(action: str) -> str:
+    """A tool's name without what stands around it: a pair, and one more inside."""
+    name = action.strip()
+    for _ in range(2):
+        for opener, closer in _AROUND:
+            inner = name.removeprefix(opener).removesuffix(closer)
+            around = f"{opener}{inner}{closer}" == name
+            if around and opener not in inner and closer not in inner:
+                name = inner.strip()
+                break
+    return name
 
 
 def _require_one(some: list[Part], calls: tuple[Asked, ...], answers: list[str]) -> None:

@@ -1,8 +1,8 @@
 """The model's tokenizer and chat template, without the model: prompts, and how long they are."""
 
 import threading
-from collections.abc import Sequence
-from typing import Any, Final, Literal, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Literal, NamedTuple, Protocol, cast
 
 import regex
 
@@ -127,6 +127,18 @@ def written(messages: Sequence[Message]) -> str:
     """A conversation for a model without a chat template."""
     turns = [f"{_NAMES[message.role]}: {message.content}\n\n" for message in messages]
     return "".join([*turns, f"{_NAMES['assistant']}:"])
+
+
+def spelled_out(value: Any, plain: Callable[[str], str]) -> Any:
+    """JSON in which each text, and each name, is as `plain` gives it."""
+    if isinstance(value, str):
+        return plain(value)
+    if isinstance(value, list):
+        return [spelled_out(one, plain) for one in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        own = cast("dict[str, Any]", value)
+        return {plain(name): spelled_out(one, plain) for name, one in own.items()}
+    return value
 
 
 def without_system(messages: Sequence[Message]) -> list[Message]:

@@ -179,14 +179,27 @@ async def _result(task: asyncio.Task[_Gave | _Raised], tool: Tool) -> ToolResult
         return failed("it cancelled itself", volatile)
     error = task.exception()
     outcome = _Raised(error) if error is not None else task.result()
-    match outcome:
-        case _Raised(error):
-            log.warning("tool %s raised", tool.name, exc_info=error)
-            return raised(error, volatile)
-        case _Gave(str() as text) if len(text) <= _SHORT_CHARS:
-            return returned(text, volatile)
-        case _Gave(value):
-            return await asyncio.to_thread(returned, value, volatile)
+    # Of a class of its own not even the length may be asked for here.
+    short = isinstance(outcome, _Raised) or (
+        type(outcome.value) is str and len(outcome.value) <= _SHORT_CHARS
+    )
+    return _told(outcome, tool) if short else await asyncio.to_thread(_told, outcome, tool)
+
+
+def _told(outcome: _Gave | _Raised, tool: Tool) -> ToolResult:
+    """Whatever a tool gives back, or raises, is an object of its own making, and may raise at
+    whatever is done with it."""
+    volatile = tool.spec.volatile
+    try:
+        match outcome:
+            case _Raised(error):
+                log.warning("tool %s raised", tool.name, exc_info=error)
+                return raised(error, volatile)
+            case _Gave(value):
+                return returned(value, volatile)
+    except BaseException:
+        log.warning("tool %s gave back what can't be looked at", tool.name)
+        return failed("it gave back something that can't be looked at without an error", volatile)
 
 
 def _timed_out(tool: Tool, limit_s: float, ended: bool) -> ToolResult:

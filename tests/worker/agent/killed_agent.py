@@ -87,8 +87,15 @@ class _DoomedJournal(Journal):
 class _DoomedStepper(step.Stepper):
     point: Point = "never"
 
-    async def step(self, context: AgentContext, site: Site, *, again: bool) -> Move:
-        move = await super().step(context, site, again=again)
+    async def step(
+        self,
+        context: AgentContext,
+        site: Site,
+        *,
+        again: bool,
+        held: effects.Held = lambda: True,
+    ) -> Move:
+        move = await super().step(context, site, again=again, held=held)
         begun = context.orchestration.phase == "thinking" and isinstance(move, Goes)
         if self.point == "answered" and begun:
             die()
@@ -101,10 +108,12 @@ class _DoomedStepper(step.Stepper):
 class _DoomedEffects(effects.Effects):
     point: Point = "never"
 
-    async def _make(self, job_id: str, number: int, call: ToolCall, spec: ToolSpec) -> ToolCall:
+    async def make(
+        self, job_id: str, number: int, call: ToolCall, spec: ToolSpec, held: effects.Held
+    ) -> ToolCall:
         if self.point == "noted":
             self._caller = _never
-        return await super()._make(job_id, number, call, spec)
+        return await super().make(job_id, number, call, spec, held)
 
 
 async def _never(*_: object) -> ToolResult:

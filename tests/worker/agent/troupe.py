@@ -87,7 +87,7 @@ class Troupe:
         return worker
 
     async def agents(self, tools: Iterable[Tool], **settings: Any) -> Orchestrator:
-        config = msgspec.structs.replace(self.config, worker_id="a1", **settings)
+        config = msgspec.structs.replace(self.config, **{"worker_id": "a1", **settings})
         service = Orchestrator(config, Registry(tools))
         self._tasks.append((service, asyncio.create_task(service.run())))
         await self.ready(service)

@@ -137,7 +137,13 @@ def test_what_fits_the_schema_may_be_said(data: st.DataObject, schema: dict[str,
 
 
 @SLOW
-@given(st.text(st.sampled_from("aAcCtTiIoOnN pPuUfFlL:\n(\t.sSeErRvVwW"), max_size=40))
+@given(
+    st.text(st.sampled_from("aAcCtTiIoOnN pPuUfFlL:\n(\t.sSeErRvVwW*"), max_size=40)
+    | st.lists(
+        st.sampled_from(["\n", "**", " ", "*", "a", ":", "Thought", "action input", "Action"]),
+        max_size=9,
+    ).map("".join)
+)
 def test_an_answer_is_held_to_what_is_read_as_one(words: str) -> None:
     text = f"Final Answer: {words}"
     found = parse(text, "stop")
@@ -147,7 +153,9 @@ def test_an_answer_is_held_to_what_is_read_as_one(words: str) -> None:
     else:
         blank = words != words.strip() or "\n\n\n" in words or not words
         blank = blank or any(not line.strip() for line in words.split("\n") if line)
-        odd = any(line.lower().lstrip().startswith("observation") for line in words.split("\n"))
+        odd = any(
+            line.lower().lstrip(" \t*").startswith("observation") for line in words.split("\n")
+        )
         assert found.answer is None or blank or odd
 
 
@@ -201,6 +209,8 @@ def test_no_tool_left_is_the_final_answer(may_answer: bool) -> None:
         "Final Answer: ",
         "Final Answer: a\n\n\nb",
         "Final Answer: a\nObservation: b",
+        "Final Answer: a\n**Observation:** b",
+        "Final Answer: a\n ** action ** : b",
         f"Thought: {'word ' * 101}\nFinal Answer: a",
     ],
 )
@@ -272,6 +282,79 @@ def test_schemas_that_make_no_sense_still_make_a_grammar(schema: dict[str, Any],
         walk(text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False), seed), None
     )
     assert found.failure is None or "twice" in found.failure.detail
+
+
+def defined(**schemas: Any) -> dict[str, Any]:
+    """An object of one A."""
+    a = {"$ref": "#/$defs/A"}
+    return {"type": "object", "properties": {"a": a}, "required": ["a"], "$defs": schemas}
+
+
+def to(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/$defs/{name}"}
+
+
+def holding(inner: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"x": inner}, "required": ["x"]}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        defined(A=to("A")),
+        defined(A=to("B"), B=to("A")),
+        defined(A=to("B"), B=to("C"), C=to("B")),
+        defined(A={"anyOf": [to("B"), to("A")]}, B={"oneOf": [to("A")]}),
+        defined(A=holding(to("A"))),
+        defined(A=holding(to("B")), B={"type": "array", "items": to("A"), "minItems": 1}),
+        defined(A={"type": "array", "prefixItems": [{"type": "integer"}, to("A")]}),
+        {"type": "object", "properties": {"a": {"$ref": "#"}}, "required": ["a"]},
+    ],
+)
+def test_what_would_have_no_end_takes_anything(schema: dict[str, Any]) -> None:
+    grammar = text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False)
+    assert accepts(grammar, 'Action: t\nAction Input: {"a": 5}')
+    for seed in range(5):
+        assert parse(walk(grammar, seed), "stop").calls
+
+
+@pytest.mark.parametrize(
+    ("schema", "good", "bad"),
+    [
+        (defined(A=to("B"), B={"type": "integer"}), ["5"], ['"x"']),
+        (
+            defined(A={"anyOf": [to("B"), {"type": "null"}]}, B=holding(to("A"))),
+            ["null", '{"x": {"x": null}}'],
+            ["5", '{"x": 5}', "{}"],
+        ),
+        (
+            defined(A={"anyOf": [to("A"), {"type": "boolean"}]}),
+            ["true"],
+            ["5"],
+        ),
+        (
+            defined(A={"type": "object", "properties": {"x": to("A")}}),
+            ["{}", '{"x": {"x": {}}}'],
+            ['{"x": 5}', '{"y": {}}'],
+        ),
+        (defined(A={"type": "array", "items": to("A")}), ["[]", "[[], [[]]]"], ["[5]"]),
+    ],
+)
+def test_what_has_an_end_is_held_to_its_schema(
+    schema: dict[str, Any], good: list[str], bad: list[str]
+) -> None:
+    grammar = text_grammar([ToolSpec(name="t", parameters=schema)])
+    for value in good:
+        assert accepts(grammar, f'Action: t\nAction Input: {{"a": {value}}}'), value
+    for value in bad:
+        assert not accepts(grammar, f'Action: t\nAction Input: {{"a": {value}}}'), value
+
+
+def test_a_long_chain_of_references() -> None:
+    links = {f"L{n}": to(f"L{n + 1}") for n in range(1_500)}
+    schema = defined(A=to("L0"), **links, L1500={"type": "integer"})
+    grammar = text_grammar([ToolSpec(name="t", parameters=schema)], may_answer=False)
+    assert accepts(grammar, 'Action: t\nAction Input: {"a": 5}')
 
 
 def test_what_has_no_room_takes_any_object() -> None:

@@ -22,6 +22,9 @@ PIECES = (
     "Final Answer:",
     "Observation:",
     "Observation (a):",
+    "**",
+    "**Final Answer:**",
+    "`",
     " a",
     '{"a": 1}',
     "{",
@@ -85,8 +88,95 @@ def test_a_final_answer_has_many_lines() -> None:
     assert (found.answer, found.prose) == ("a\n\nActions: two\n  b", "done")
 
 
-def test_an_answer_cut_off_by_its_length_is_one() -> None:
-    assert parse("Final Answer: it is", "length").answer == "it is"
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Final Answer: First stop",
+        "Thought: so\nFinal Answer: First stop",
+        "**Final Answer:** First stop",
+        "Final Answer:",
+        "Final Answer: a sentence that looks whole.",
+    ],
+)
+@pytest.mark.parametrize("cut", ["length", "abort", "repetition"])
+def test_an_answer_that_was_cut_off_is_none(said: str, cut: FinishReason) -> None:
+    assert kind(said, cut) == "truncated"
+
+
+@given(st.text(), st.sampled_from(["length", "abort", "repetition"]))
+@example("Final Answer: a", "length")
+def test_no_text_that_was_cut_off_is_an_answer(text: str, cut: FinishReason) -> None:
+    for said in (text, f"Final Answer: {text}", f"{CALL}\n{text}"):
+        assert parse(said, cut).answer is None
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("**Final Answer:** 42", "42"),
+        ("**Final Answer**: 42", "42"),
+        ("**Final answer: ** 42", "42"),
+        ("** final  answer ** : 42", "42"),
+        ("**Final Answer: 42**", "42"),
+        ("**Final Answer: 42**\n\nFor it is so.", "**42**\n\nFor it is so."),
+        ("**Final Answer: 42", "42"),
+        ("**Final Answer:** **42**", "**42**"),
+        ("Final Answer: **42**", "**42**"),
+        ("**Thought:** so\n**Final Answer:** a\n\n**b** c", "a\n\n**b** c"),
+        ("Final Answer: a\n**Actions**: none", "a\n**Actions**: none"),
+    ],
+)
+def test_an_answer_with_its_label_in_bold(said: str, answer: str) -> None:
+    found = parse(said, "stop")
+    assert (found.answer, found.failure) == (answer, None)
+    assert found.prose in ("", "so")
+    assert answer_of(said) == answer
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        '**Action:** search\n**Action Input:** {"q": "x**y"}',
+        '**Action**: search\n**Action Input**:\n```json\n{"q": "x**y"}\n```',
+        '**Action: search**\nAction Input: {"q": "x**y"}',
+        'Action: `search`\nAction Input: {"q": "x**y"}',
+        'Action: "search"\nAction Input: {"q": "x**y"}',
+        'Action: \'search\'\nAction Input: {"q": "x**y"}',
+        'Action: \u201csearch\u201d\nAction Input: {"q": "x**y"}',
+        'Action: **search**\nAction Input: {"q": "x**y"}',
+        '**Action:** **`search`**\n**Action Input:** {"q": "x**y"}\n**Observation:**',
+    ],
+)
+def test_a_name_and_labels_as_models_adorn_them(said: str) -> None:
+    assert calls(said) == [("search", {"q": "x**y"})]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("`search", "`search"),
+        ("'a' or 'b'", "'a' or 'b'"),
+        ("search()", "search()"),
+        ("```search```", "```search```"),
+        ("`'\"search\"'`", '"search"'),
+        ("'", "'"),
+    ],
+)
+def test_no_other_name_is_guessed(name: str, read: str) -> None:
+    assert [call for call, _ in calls(f"Action: {name}\nAction Input: {{}}")] == [read]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "**Observation:** it is 5",
+        "**Observation (search):** it is 5",
+        "**Observation**: it is 5",
+    ],
+)
+def test_what_is_made_up_in_bold_is_not_believed_either(said: str) -> None:
+    assert kind(f"{CALL}\n{said}\nFinal Answer: 5") == "mixed"
+    assert kind(f"Final Answer: 5\n{said}") == "mixed"
 
 
 @pytest.mark.parametrize(
@@ -160,9 +250,13 @@ def test_an_input_that_can_not_be_read(input_: str) -> None:
         "Action: search\nAction: read\nAction Input: {}",
         'Action Input: {"q": 1}',
         "Action:\nAction Input: {}",
+        "Action: ''\nAction Input: {}",
+        "Action: ` `\nAction Input: {}",
         f"Action: {'x' * 65}\nAction Input: {{}}",
         "Action: a\nb\nAction Input: {}",
         "Action: search\nFinal Answer: 5",
+        "**Action:** search",
+        '**Action Input: {"q": "**"}',
         "Action: a\nAction Input: {}\n" * (MAX_TOOL_CALLS + 1),
     ],
 )
@@ -178,7 +272,11 @@ def test_a_call_that_is_none(said: str) -> None:
         "It is 42.",
         "Thought: It is 42.",
         "Final Answer:",
-        "**Action:** search",
+        "**42**",
+        "### Final Answer: 42",
+        "- **Final Answer:** 42",
+        "*Final Answer:* 42",
+        "**The Final Answer:** 42",
         "I take Action: search",
         "\u0410ction: search\nAction\u00a0Input: {}",  # a Cyrillic letter; a no-break space
         "Act\u0131on: search",
@@ -237,7 +335,23 @@ def test_nor_for_other_text(text: str, finish_reason: FinishReason | None) -> No
 
 @pytest.mark.parametrize(
     "unit",
-    ["Action: ", "Action:\n", "\n", " ", "Action Input: {", "observation(", "final ", "```\n", "{"],
+    [
+        "Action: ",
+        "Action:\n",
+        "**",
+        "**Action:",
+        "**Action:**\n",
+        "** ",
+        "`",
+        "observation ",
+        "\n",
+        " ",
+        "Action Input: {",
+        "observation(",
+        "final ",
+        "```\n",
+        "{",
+    ],
 )
 def test_time_is_linear_in_the_text(unit: str) -> None:
     """A hundred thousand characters are read in well below the 300 s that a test may take; what is

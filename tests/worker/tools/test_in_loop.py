@@ -98,6 +98,83 @@ async def test_whatever_it_raises_is_an_error_to_the_model(how: str, said: str, 
     assert said in result.content
 
 
+class Odd(str):
+    """Text that is not to be looked at."""
+
+    def __len__(self) -> int:
+        raise ValueError("no length")
+
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    def __eq__(self, other: object) -> bool:
+        raise ValueError("not equal")
+
+    __hash__ = str.__hash__
+
+
+class Unclassed:
+    """An object that does not say what it is."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise KeyError(name)
+
+
+class Wordless(Exception):
+    """An error that raises when it is asked for its message; or ends the process."""
+
+    def __str__(self) -> str:
+        raise KeyboardInterrupt
+
+
+class Message(str):
+    """A message that is neither there nor not."""
+
+    def __bool__(self) -> bool:
+        raise ValueError("neither")
+
+    __len__ = __bool__
+
+
+class Undecided(Exception):
+    """An error with such a message."""
+
+    def __str__(self) -> str:
+        return Message("so")
+
+
+@tool
+async def gives(what: str) -> Any:
+    """Give back what is hard to take."""
+    match what:
+        case "text":
+            return Odd("it")
+        case "object":
+            return Unclassed()
+        case "wordless":
+            raise Wordless
+        case _:
+            raise Undecided
+
+
+@pytest.mark.parametrize(
+    ("what", "status", "said"),
+    [
+        ("text", ToolStatus.OK, "it"),
+        ("object", ToolStatus.ERROR, ""),
+        ("wordless", ToolStatus.ERROR, "can't be looked at"),
+        ("undecided", ToolStatus.ERROR, ""),
+    ],
+)
+async def test_whatever_it_gives_back_nothing_is_raised(
+    what: str, status: ToolStatus, said: str, call: Call
+) -> None:
+    result = await call(gives, what=what)
+    assert result.status is status
+    assert said in result.content
+    assert result.content
+
+
 async def test_its_time_over_it_is_cancelled(call: Call) -> None:
     stubborn = Stubborn()
     result = await call(stubborn.slow_to_end, timeout_s=0.05)
