@@ -18,7 +18,7 @@ import regex
 
 from ..schemas.agents import CallSample
 from ..schemas.tools import ToolCall, ToolSpec, ToolStatus
-from .similarity import terms
+from .similarity import asked_for, terms
 from .stop_words import NEGATIONS, STOP_WORDS, UNSPACED_NEGATIONS
 from .watchdog_noise import (
     is_nod,
@@ -37,6 +37,8 @@ _DEEPEST: Final = 64
 _WORDS: Final = 32
 LONG: Final = "#"
 """Begins, in the words of a call, what stands for a long value."""
+ASKED: Final = "?"
+"""Begins there what is asked for: who, when, where, why, how many."""
 _WORD_CHARS: Final = 40
 # Longer values are no questions but matter, and matter is the same or is not; in characters.
 _QUESTION_CHARS: Final = 200
@@ -62,17 +64,6 @@ _QUESTION: Final = regex.compile(
     r"\S\s++\S|[\p{Han}\p{Hiragana}\p{Katakana}ー\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]{5}"
 )
 _NAME: Final = regex.compile(r"[^\p{L}\p{M}\s.,;:?!'\"’‘“”«»()、。，？！：；「」・¿¡·…-]|\w[._:]\w")
-# What is asked for: two questions that ask for different ones are two. First what has several words.
-_ASKED: Final = tuple(
-    (f"?{kind}", regex.compile(rf"(?i)\b(?:{spaced})\b|{dense}"))
-    for kind, spaced, dense in (
-        ("count", "how (?:many|much|long|often)|wie ?viele?|combien|cuánt[oa]s?|сколько", "多少|几|いくつ|いくら"),
-        ("who", "who|whom|whose|wer|wen|wem|qui|quién|кто|кого", "谁|誰"),
-        ("when", "when|wann|quand|cuándo|когда", "何时|什么时候|いつ"),
-        ("where", "where|wo|wohin|où|dónde|где|куда", "哪里|在哪|どこ"),
-        ("why", "why|warum|weshalb|pourquoi|por qué|почему|зачем", "为什么|なぜ|どうして"),
-    )
-)
 _DENSE: Final = regex.compile(
     r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]"
 )
@@ -102,7 +93,7 @@ def argument_words(
     arguments: Mapping[str, Any], loop_key: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """What a call asks, in words: those of its short texts, folded, without stop words, in order,
-    each once, 32 at most. `name=value` stands for a value that is no question but a number, a name,
+    each once, 32 at most, `?when` where it asks for that. `name=value` stands for a value that is no question but a number, a name,
     a path, code, or long: of two calls that ask the same these are equal. Empty where there are too
     many to compare."""
     words: dict[str, None] = {}
@@ -116,7 +107,7 @@ def argument_words(
         elif isinstance(value, list | tuple) and depth <= _DEEPEST:
             stack.extend((name, item, depth + 1) for item in cast("list[Any]", value))
         elif isinstance(value, str) and name not in _MATTER and _is_question(value):
-            words.update((kind, None) for kind, asked in _ASKED if asked.search(value))
+            words.update((ASKED + kind, None) for kind in asked_for(value))
             for word, is_name in _words(without_noise_in_question(value)):
                 if is_name:
                     exact.add(f"={word}")

@@ -23,6 +23,20 @@ _PIECE: Final = regex.compile(
     r"|(?P<sparse>[\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]++)"
     r"|(?:(?![\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}])[\p{L}\p{M}\p{N}])++"
 )
+_ASKED: Final = tuple(
+    (kind, regex.compile(rf"(?i)\b(?:{spaced})\b|{dense}"))
+    for kind, spaced, dense in (
+        (
+            "count",
+            "how (?:many|much|long|often)|wie ?viele?|combien|cuánt[oa]s?|сколько",
+            "多少|几|いくつ|いくら",
+        ),
+        ("who", "who|whom|whose|wer|wen|wem|qui|quién|кто|кого", "谁|誰"),
+        ("when", "when|wann|quand|cuándo|когда", "何时|什么时候|いつ"),
+        ("where", "where|wo|wohin|où|dónde|где|куда", "哪里|在哪|どこ"),
+        ("why", "why|warum|weshalb|pourquoi|por qué|почему|зачем", "为什么|なぜ|どうして"),
+    )
+)
 _DENSE: Final = 2
 _SPARSE: Final = 3
 
@@ -42,6 +56,12 @@ def overlap(one: frozenset[str], other: frozenset[str]) -> float:
     """The same of sets of terms."""
     both = len(one & other)
     return both / (len(one) + len(other) - both) if both else 0.0
+
+
+def asked_for(text: str) -> frozenset[str]:
+    """What a question asks for, in several languages: "who", "when", "where", "why" or "count"; by
+    "what" and "which" it may be anything."""
+    return frozenset(kind for kind, asked in _ASKED if asked.search(text))
 
 
 def _terms(text: str) -> Iterator[str]:

@@ -7,7 +7,7 @@ import regex
 from ..schemas.agents import CallSample, Finding
 from ..schemas.errors import tame
 from ..schemas.limits import MAX_DETAIL
-from .signatures import LONG
+from .signatures import ASKED, LONG
 
 _LARGEST: Final = 1e12
 _TOOL: Final = 64
@@ -35,7 +35,7 @@ def finding(
 def shown(call: CallSample) -> str:
     """A call, cut short and fit to be read: `search(berlin weather)`."""
     exact = [_short(word) for word in call.words if "=" in word]
-    said = " ".join(word for word in call.words if "=" not in word)
+    said = " ".join(word for word in call.words if "=" not in word and not word.startswith(ASKED))
     said = _NO_BLANKS.sub("", said)
     about = ", ".join(part for part in (*exact, said) if part)
     tool = tame(call.tool, _TOOL)

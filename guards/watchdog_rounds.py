@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ..schemas.agents import CallSample, RoundSample
 from ..schemas.tools import ToolStatus
-from .signatures import NOTHING, nods, tells
+from .signatures import ASKED, NOTHING, nods, tells
 from .similarity import overlap
 from .watchdog_noise import waits
 from .watchdog_thresholds import Watchdog
@@ -41,8 +41,8 @@ _ACTED: Final = frozenset({ToolStatus.OK, ToolStatus.TIMEOUT, ToolStatus.UNKNOWN
 
 class SeenCall(Struct, frozen=True):
     """A call; calls with the same `identity` are the same. `before`: how many earlier rounds had
-    it; `reworded`: but in other words. `idle`: it waits, or came to no more than "ok". `polls`: it is legal polling, or idle beside
-    it."""
+    it; `reworded`: but in other words. `idle`: it waits, or came to no more than "ok". `polls`:
+    it is legal polling, or idle beside it."""
 
     sample: CallSample
     identity: int
@@ -191,7 +191,7 @@ class _Memory:
         near = self._rules.near_calls and self._rules.results_count
         return (
             near
-            and any("=" not in word and word[0] != "?" for word in call.words)
+            and any(map(_is_word, call.words))
             and not call.changes_state
             and not call.polls
             and call.status is ToolStatus.OK
@@ -204,7 +204,8 @@ class _Memory:
         least = self._rules.near_overlap_telling if telling else self._rules.near_overlap
         asked = _asked(call.words)
         for words, identity in group:
-            if asked and self._asks[identity].isdisjoint(asked) and self._asks[identity]:
+            others = self._asks[identity]
+            if asked and others and asked.isdisjoint(others):
                 continue
             if asks_the_same(words, call.words, least):
                 return identity
@@ -223,7 +224,7 @@ def asks_the_same(one: Sequence[str], other: Sequence[str], least: float) -> boo
     exact = [{word for word in words if "=" in word} for words in (one, other)]
     if exact[0] != exact[1]:
         return False
-    said = [[_stem(word) for word in words if word[0] not in "=?" and "=" not in word] for words in (one, other)]
+    said = [[_stem(word) for word in words if _is_word(word)] for words in (one, other)]
     sets = [frozenset(words) for words in said]
     shared = sets[0] & sets[1]
     if not shared or overlap(sets[0], sets[1]) < least:
@@ -233,7 +234,11 @@ def asks_the_same(one: Sequence[str], other: Sequence[str], least: float) -> boo
 
 def _asked(words: Iterable[str]) -> frozenset[str]:
     """Whether it asks who, when, where, why or how many."""
-    return frozenset(word for word in words if word.startswith("?"))
+    return frozenset(word for word in words if word.startswith(ASKED))
+
+
+def _is_word(word: str) -> bool:
+    return "=" not in word and not word.startswith(ASKED)
 
 
 def _stem(word: str) -> str:

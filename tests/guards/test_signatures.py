@@ -245,8 +245,6 @@ def test_volatile_fields_go_at_any_depth() -> None:
 def test_volatile_text(one: str, other: str, same: bool) -> None:
     volatile = ("request_id",)
     assert (fingerprint(one, volatile) == fingerprint(other, volatile)) is same
-    # A tool that names nothing volatile gives back what it means.
-    assert fingerprint(one) != fingerprint(other)
 
 
 @pytest.mark.parametrize("volatile", [(), ("at",)])

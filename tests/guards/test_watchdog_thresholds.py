@@ -32,7 +32,7 @@ def test_the_specification() -> None:
 def test_as_worded_has_no_correction() -> None:
     rules = watchdog(as_worded=True)
     switches = [name for name, kind in Watchdog.__annotations__.items() if kind is bool]
-    assert len(switches) == 11
+    assert len(switches) == 12
     assert all(getattr(watchdog(), name) for name in switches)
     assert not any(getattr(rules, name) for name in switches)
     assert (rules.circle_points, rules.repeat_min_calls) == (0, 4)

@@ -172,7 +172,7 @@ class Beginning:
         if newest.times_returned < DELIVERY_LIMIT - 1:
             await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
             return
-        one.deliveries.remove(newest)
+        _let_go(one, newest)
         names = self._who.names
         again = Outgoing(
             exchange=names.jobs,
@@ -194,6 +194,7 @@ class Beginning:
         if await self._carrier.answer_copy(job, newest):
             _let_go(one, newest)
             return
+        newest = await self._newest(one)
         now = datetime.now(UTC)
         if job.deadline is not None and job.deadline <= now:
             await self._refuse(one, newest, endings.too_late(self._who, job, newest, now))
@@ -205,8 +206,7 @@ class Beginning:
             await self._refuse(one, newest, endings.refused(self._who, job, error, newest, now))
             return
         context = rounds.begun(job, now, self._who.worker, self._rules)
-        _let_go(one, newest)
-        if await self._carrier.hand_on(Goes(context), [newest]):
+        if await self._carrier.hand_on(Goes(context), one.deliveries):
             self._events.of(job).emit(Accepted())
 
     async def _refuse(self, one: New, newest: Delivery, settlement: Settlement) -> None:

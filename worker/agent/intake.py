@@ -5,28 +5,29 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 from ...producer.errors import BrokerError
 from ...producer.subscription import Delivery
-from ...schemas import Accepted, AgentContext, AgentJob, InvalidMessage, decode, peek
+from ...schemas import AgentContext, AgentJob, InvalidMessage, Reason, Stop, decode, peek
+from ...schemas.topology import DELIVERY_LIMIT
 from .. import logs, metrics
 from ..event_stream import EventStream
 from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key
-from . import endings, rounds
+from . import rounds
+from .beginning import Beginning, New
+from .body import within_limit
 from .carrier import Carrier
 from .effects import NotOurs
-from .moves import Goes, Move, Over
+from .final import close_open_calls
+from .moves import Goes, Move, Over, partial, stop_for
 from .patience import patiently
 from .sites import Sites
 from .step import Stepper
+from .validity import fault_of
 
 log = logging.getLogger(__name__)
-
-# New jobs are begun when those under way have room: so often that is looked at.
-_ROOM_PAUSE_S: Final = 0.2
 
 
 @dataclass(eq=False)
@@ -52,6 +53,7 @@ class AgentIntake:
         rules: str,
         slots: int,
         patience_s: float,
+        room_s: float,
         crowded: Callable[[], Awaitable[bool]],
     ) -> None:
         self._group = group
@@ -59,11 +61,19 @@ class AgentIntake:
         self._stepper = stepper
         self._sites = sites
         self._carrier = carrier
-        self._events = events
-        self._rules = rules
         self._slots = asyncio.Semaphore(slots)
         self._patience_s = patience_s
-        self._crowded = crowded
+        self._beginning = Beginning(
+            who,
+            sites,
+            carrier,
+            events,
+            rules=rules,
+            slots=self._slots,
+            patience_s=patience_s,
+            room_s=room_s,
+            crowded=crowded,
+        )
         self._running: dict[Key, _Running] = {}
         self._closed = False
         self._late: list[Delivery] = []
@@ -90,8 +100,9 @@ class AgentIntake:
             metrics.DUPLICATES.inc()
             work = self._carrier.answer_again(settled, job.reply_to, delivery)
             self._start(work, f"answer again {job.id}")
-        else:
-            self._start(self._begin(job, delivery), f"begin {job.id}", step=True)
+        elif not self._beginning.join(job, delivery):
+            one = self._beginning.take(job, delivery)
+            self._start(self._begin(one), f"begin {job.id}", step=True)
 
     def take(self, delivery: Delivery) -> None:
         """A job under way. Never waits."""
@@ -125,11 +136,13 @@ class AgentIntake:
             self._start(self._run(one, again=delivery.redelivered), context.id, step=True)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Begin nothing more; what waits for room does not any more."""
         self._closed = True
+        # Given back now, it would come again at once.
+        self._late.extend(self._beginning.close())
 
     async def hand_back(self) -> None:
-        """Return what came after `close`."""
+        """Return what came after `close`, and what was not begun."""
         await self._carrier.settle(Settlement((), Verb.NACK), self._late)
 
     async def idle(self, timeout_s: float) -> bool:
@@ -159,48 +172,9 @@ class AgentIntake:
 
     # --- beginning ---
 
-    async def _begin(self, job: AgentJob, delivery: Delivery) -> None:
-        with logs.about(job.id, job.attempt):
-            try:
-                await self._until_room()
-                async with self._slots:
-                    await self._admit(job, delivery)
-            except asyncio.CancelledError:
-                await self._carrier.settle(Settlement((), Verb.NACK), [delivery])
-                raise
-            except BrokerError as error:
-                log.warning("the broker is in the way, the job goes back: %s", error)
-                await self._carrier.settle(Settlement((), Verb.NACK), [delivery])
-            except Exception:
-                log.exception("the job can't be begun")
-                await self._carrier.settle(Settlement((), Verb.REJECT), [delivery])
-
-    async def _until_room(self) -> None:
-        """Jobs under way come first: their time runs."""
-        crowded = True
-        while crowded:
-            crowded = await patiently(lambda _: self._crowded(), self._patience_s)
-            if crowded:
-                await asyncio.sleep(_ROOM_PAUSE_S)
-
-    async def _admit(self, job: AgentJob, delivery: Delivery) -> None:
-        if await self._carrier.answer_copy(job, delivery):
-            return
-        now = datetime.now(UTC)
-        if job.deadline is not None and job.deadline <= now:
-            settlement = endings.too_late(self._who, job, delivery, now)
-            await self._carrier.refuse(settlement, job, delivery)
-            return
-        try:
-            self._sites.of(job)
-        except InvalidMessage as error:
-            log.warning("refused: %s", error)
-            settlement = endings.refused(self._who, job, error, delivery, now)
-            await self._carrier.refuse(settlement, job, delivery)
-            return
-        context = rounds.begun(job, now, self._who.worker, self._rules)
-        if await self._carrier.hand_on(Goes(context), [delivery]):
-            self._events.of(job).emit(Accepted())
+    async def _begin(self, one: New) -> None:
+        for delivery in await self._beginning.begin(one):
+            self.take_new(delivery)
 
     # --- steps ---
 
@@ -229,21 +203,7 @@ class AgentIntake:
 
     async def _step(self, one: _Running, *, again: bool) -> None:
         try:
-            site = self._sites.of(one.context.job)
-        except InvalidMessage as error:
-            # Another service may have what this one lacks; the delivery limit ends it otherwise.
-            log.error("can't go on here: %s", error)  # noqa: TRY400
-            await self._carrier.settle(Settlement((), Verb.REJECT), one.deliveries)
-            return
-        first = one.deliveries[0]
-        try:
-            move = await patiently(
-                lambda tries: self._stepper.step(
-                    one.context, site, again=again or tries > 0, held=lambda: first.held
-                ),
-                self._patience_s,
-            )
-            await self._carry_out(move, one.deliveries)
+            await self._take_step(one, again=again)
         except NotOurs as error:
             log.warning("the step is left to others: %s", error)
             # What has come back to us meanwhile is taken anew, with what the journal knows.
@@ -251,10 +211,53 @@ class AgentIntake:
         except BrokerError as error:
             log.warning("the broker is in the way, the job goes back: %s", error)
             await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
-        except Exception:
-            # A fault of our own. The delivery limit ends it, with the job in the dead letters.
+        except Exception as error:
+            # A fault of our own.
             log.exception("the step failed unexpectedly")
+            why = f"its step failed unexpectedly: {type(error).__name__}"
+            await self._give_up(one, stop_for(Reason.GENERATION_FAILED, why))
+
+    async def _take_step(self, one: _Running, *, again: bool) -> None:
+        if (fault := fault_of(one.context)) is not None:
+            log.error("it can't be taken further: %s", fault)
+            await self._end(one, stop_for(Reason.INVALID_FIELD, f"its state is wrong: {fault}"))
+            return
+        try:
+            site = self._sites.of(one.context.job)
+        except InvalidMessage as error:
+            # Another service may have what this one lacks.
+            log.error("can't go on here: %s", error)  # noqa: TRY400
+            await self._give_up(one, stop_for(error.reason, error.detail))
+            return
+        first = one.deliveries[0]
+        move = await patiently(
+            lambda tries: self._stepper.step(
+                one.context, site, again=again or tries > 0, held=lambda: first.held
+            ),
+            self._patience_s,
+        )
+        await self._carry_out(move, one.deliveries)
+
+    async def _give_up(self, one: _Running, stop: Stop) -> None:
+        """Leave it to the next who gets it. Before the broker gives it up, without a word to whoever
+        published it, it is ended."""
+        returned = max((each.times_returned for each in one.deliveries), default=0)
+        if returned < DELIVERY_LIMIT - 1:
             await self._carrier.settle(Settlement((), Verb.REJECT), one.deliveries)
+            return
+        try:
+            await self._end(one, stop)
+        except BrokerError as error:
+            log.warning("the broker is in the way, the job goes back: %s", error)
+            await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
+        except Exception:
+            log.exception("the job can't be ended by its record either")
+            await self._carrier.settle(Settlement((), Verb.REJECT), one.deliveries)
+
+    async def _end(self, one: _Running, stop: Stop) -> None:
+        """The end by the record, here and now: nothing else of it can be trusted to work."""
+        context = within_limit(close_open_calls(one.context))
+        await self._carrier.finish(partial(context, stop), one.deliveries)
 
     async def _carry_out(self, move: Move, deliveries: list[Delivery]) -> None:
         match move:

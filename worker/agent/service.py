@@ -27,6 +27,7 @@ from .generation import QueueGenerator, generator
 from .intake import AgentIntake
 from .journal import Journal
 from .moves import Limits
+from .releasing import Releasing
 from .sites import Sites, watchdog_tables
 from .step import Stepper
 from .sweeper import Sweeper
@@ -38,6 +39,9 @@ log = logging.getLogger(__name__)
 # New jobs that wait here for room: enough to begin the next one at once.
 _NEW_PREFETCH: Final = 2
 _CROWD_S: Final = 10.0
+# Of the broker's consumer timeout, so long a new job may wait for room.
+_ROOM_SHARE: Final = 1 / 3
+_RELEASE_S: Final = 10.0
 
 
 class Orchestrator(Service):
@@ -114,7 +118,8 @@ class Orchestrator(Service):
             keep_rounds=config.agent_keep_rounds,
             fold_after=config.agent_fold_after,
         )
-        stepper = Stepper(generate, Effects(journal, caller), journal, limits, _now, self._cosine)
+        tools = Releasing(caller)
+        stepper = Stepper(generate, Effects(journal, tools), journal, limits, _now, self._cosine)
         metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
         async with asyncio.TaskGroup() as group:
             carrier = Carrier(
@@ -123,7 +128,7 @@ class Orchestrator(Service):
                 journal,
                 events,
                 patience_s=config.agent_step_timeout_s,
-                release=caller.release,
+                release=tools.release,
             )
             intake = AgentIntake(
                 group,
@@ -135,6 +140,7 @@ class Orchestrator(Service):
                 rules=config.agent_rules.strip(),
                 slots=config.agent_slots,
                 patience_s=config.agent_step_timeout_s,
+                room_s=config.consumer_timeout_s * _ROOM_SHARE,
                 crowded=_Crowd(connection, self._names.agents),
             )
             group.create_task(events.run(events_connection), name="events")
@@ -150,6 +156,8 @@ class Orchestrator(Service):
                 sweeping.cancel()
                 events.close()
                 await self._unsubscribe()
+        # Of jobs that others end nobody tells us.
+        await tools.release_all(_RELEASE_S)
         await publisher.close()
         if self._died is not None:
             raise self._died
