@@ -21,6 +21,7 @@ from ..schemas.tools import ToolCall, ToolSpec, ToolStatus
 from .similarity import asked_for, terms
 from .stop_words import NEGATIONS, STOP_WORDS, UNSPACED_NEGATIONS
 from .watchdog_noise import (
+    FLOAT,
     is_nod,
     is_nothing,
     without_noise,
@@ -93,9 +94,9 @@ def argument_words(
     arguments: Mapping[str, Any], loop_key: Sequence[str] | None = None
 ) -> tuple[str, ...]:
     """What a call asks, in words: those of its short texts, folded, without stop words, in order,
-    each once, 32 at most, `?when` where it asks for that. `name=value` stands for a value that is no question but a number, a name,
-    a path, code, or long: of two calls that ask the same these are equal. Empty where there are too
-    many to compare."""
+    each once, 32 at most; `?when` where it asks for that. `name=value` stands for a value that is
+    no question but a number, a name, a path, code, or long: of two calls that ask the same these
+    are equal. Empty where there are too many to compare."""
     words: dict[str, None] = {}
     exact: set[str] = set()
     stack: list[tuple[str, Any, int]] = [("", _chosen(arguments, loop_key), 0)]
@@ -264,7 +265,7 @@ def _canonical_json(content: str, volatile: frozenset[str]) -> str | None:
 
 def _literal(number: str) -> list[str]:
     """Digits that no double has still make two results different."""
-    return ["\0float", number]
+    return [FLOAT, number]
 
 
 def _leaving_out(volatile: frozenset[str]) -> Callable[[list[tuple[str, Any]]], Any]:

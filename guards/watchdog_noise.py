@@ -99,6 +99,9 @@ _FIELD_IN_TEXT: Final = regex.compile(
 )
 _DAY_S: Final = (1_000_000_000, 4_000_000_000)
 
+FLOAT: Final = "\0float"
+"""Stands before the digits of a number that may be none of a double's."""
+
 # --- results that are no more than a nod
 _NODS: Final = _named(
     "ok okay done yes true null success successful succeeded slept sleep sleeping waited wait "
@@ -141,7 +144,7 @@ def without_noise(
         if _is_noise(said, value, telling=telling, asks=asks):
             noise += 1
             continue
-        kept[name] = value
+        kept[name] = _without_request(value)
     return kept if kept or not noise else arguments
 
 
@@ -185,6 +188,14 @@ def is_nod(text: str) -> bool:
         return not said
     words = terms(said)
     return not words.isdisjoint(_NODS) and all(word in _NODS or word.isdigit() for word in words)
+
+
+def _without_request(value: Any) -> Any:
+    """The value; an object without the ids of requests in it."""
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    return {name: part for name, part in fields.items() if plain(name) not in _REQUEST}
 
 
 def _is_noise(name: str, value: Any, *, telling: bool, asks: bool) -> bool:
@@ -242,7 +253,7 @@ def _cleaned(value: Any) -> Any:
 
 
 def _is_volatile(name: str, value: Any) -> bool:
-    if isinstance(value, dict | list):
+    if isinstance(value, dict) or (isinstance(value, list) and value[:1] != [FLOAT]):
         return False
     if name in _FIELDS_OF_REQUESTS or name in _FIELDS_OF_MOMENTS:
         return True

@@ -15,7 +15,7 @@ from .evaluation_agents import judge_traces, report, summary
 @click.command(name="evaluate")
 @click.argument("file", type=click.File("rb"), required=False)
 @click.option(
-    "--held-out", is_flag=True, help="Without FILE: the traces that nothing was tuned on."
+    "--held-out", is_flag=True, help="Without FILE: the traces made of a second set of words."
 )
 @click.option(
     "--watchdog",

@@ -70,7 +70,7 @@ class Producer:
     A lost connection comes back by itself; results that came meanwhile are waiting then.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, all with a default
         self,
         url: str,
         reply: str | None = None,

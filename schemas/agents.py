@@ -340,6 +340,12 @@ class AgentRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 # --- the journal ---
 
 
+class Begun(Struct, frozen=True, kw_only=True, tag_field="kind", tag="begun"):
+    """A job is begun: what is asked for."""
+
+    job: AgentJob
+
+
 class Dispatched(Struct, frozen=True, kw_only=True, tag_field="kind", tag="dispatched"):
     """A call is about to be made. Written before, so that whoever finds it knows that it may have
     been."""
@@ -371,7 +377,7 @@ class Ended(Struct, frozen=True, kw_only=True, tag_field="kind", tag="ended"):
     text: AgentText = ""
 
 
-Entry = Dispatched | Returned | Closed | Ended
+Entry = Begun | Dispatched | Returned | Closed | Ended
 
 
 class JournalEntry(Struct, frozen=True, kw_only=True, tag_field="type", tag="journal_entry"):

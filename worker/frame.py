@@ -15,12 +15,12 @@ from typing import Any, Final, Protocol, TypeVar
 from aio_pika.abc import AbstractRobustConnection
 
 from ..producer import connection as broker
-from ..producer.declare import require
 from ..producer.subscription import Delivery, Subscription
 from ..producer.versions import remarks, require_version
 from ..schemas import Names, topology
 from .config import Config, worker_name
 from .loop_watch import LoopWatch
+from .standing import require_soon
 from .status_server import StatusServer
 
 log = logging.getLogger(__name__)
@@ -155,7 +155,7 @@ class Service(ABC):
         try:
             told = broker.server_version(connection)
             require_version(told)
-            await require(connection, topology(self._config.namespace))
+            await require_soon(connection, topology(self._config.namespace))
         except BaseException:
             await broker.close(connection)
             raise

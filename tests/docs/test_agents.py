@@ -93,6 +93,7 @@ METRICS = {
     circles.CYCLE: "circle_points",
     circles.FAILURES: "circle_points",
     circles.STALE: "circle_points",
+    circles.ERRORS: "circle_points",
 }
 
 

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 from sluicegate.guards.watchdog_thresholds import watchdog
 from sluicegate.ops.agent_trace_words import DEV, HELD_OUT, Words
 from sluicegate.ops.agent_traces import BadTrace, Trace, read_traces, samples, write_traces
@@ -38,7 +41,27 @@ def test_there_are_enough_of_both(name: str) -> None:
 def test_the_requirement(name: str) -> None:
     result = summary(judge_traces(traces(name)))
     assert result["healthy_ended"] == 0
+    assert result["healthy_tools_spent"] == 0
     assert result["stopped_soon"] >= 0.95 * result["looping"]
+
+
+@given(seed=st.integers(0, 2**32), held_out=st.booleans())
+@settings(max_examples=5, deadline=None, derandomize=True)
+def test_it_is_no_chance(seed: int, held_out: bool) -> None:
+    """With other draws of the same words, too."""
+    words = structs.replace(HELD_OUT if held_out else DEV, seed=seed)
+    result = summary(judge_traces(made(words)))
+    assert result["healthy_ended"] == 0
+    assert result["healthy_tools_spent"] == 0
+    assert result["stopped_soon"] >= 0.95 * result["looping"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_each_names_its_tools(name: str) -> None:
+    """And has no other that it might call when those are taken away."""
+    for trace in traces(name):
+        called = {call.tool for each in trace.rounds for call in each.calls}
+        assert {spec.name for spec in trace.tools} <= called
 
 
 @pytest.mark.parametrize("name", FILES)

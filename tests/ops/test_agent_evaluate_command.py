@@ -3,10 +3,12 @@
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from sluicegate.ops.agent_traces import Trace, TraceCall, TraceRound, write_traces
 from sluicegate.ops.cmd_agent_evaluate import command
+from sluicegate.schemas.tools import ToolSpec
 
 DATA = Path(__file__).parent.parent / "data"
 AGAIN = TraceRound(calls=(TraceCall(tool="read", arguments={"path": "a"}, result="b"),))
@@ -36,7 +38,9 @@ def test_the_synthetic_traces_beside_the_baseline() -> None:
     assert "ours" in lines[0]
     assert "as worded" in lines[0]
     assert lines[1].startswith("healthy, ended")
-    assert "0 of 62" in lines[1]
+    assert "0 of 86" in lines[1]
+    assert lines[2].startswith("healthy, no tool left")
+    assert "0 of 86" in lines[2]
     assert "forty files" in done.output
 
 
@@ -52,6 +56,20 @@ def test_a_file_of_ones_own(own: Path) -> None:
     result = json.loads(run(str(own), "--json").output)["variants"]["ours"]
     assert (result["looping"], result["stopped_soon"], result["median_rounds"]) == (1, 1, 3)
     assert json.loads(run("-", "--json", given=own.read_bytes()).output)["traces"] == 1
+
+
+def test_a_healthy_one_without_a_tool_left_is_a_mistake(tmp_path: Path) -> None:
+    """It is degraded in its fourth round, and ends by itself in it."""
+    file = tmp_path / "own.jsonl"
+    trace = Trace(id="mine", kind="mine", looping=False, rounds=(AGAIN,) * 4)
+    spare = msgspec.structs.replace(
+        trace, id="spare", tools=(ToolSpec(name="read"), ToolSpec(name="write"))
+    )
+    file.write_bytes(write_traces([trace, spare]))
+    result = json.loads(run(str(file), "--json").output)["variants"]["ours"]
+    assert (result["healthy_ended"], result["healthy_tools_spent"]) == (0, 1)
+    assert [(each["id"], each["tools_spent"]) for each in result["mistakes"]] == [("mine", 4)]
+    assert "ours: healthy, ended  mine, no tool left in 4" in run(str(file), "--show").output
 
 
 def test_thresholds_of_ones_own(own: Path, tmp_path: Path) -> None:

@@ -409,6 +409,27 @@ async def test_dropped_handles_leave_their_results_to_whoever_asks(
         assert len(kept) == 3  # the newest, on a private queue
 
 
+async def test_on_a_named_queue_so_many_are_kept_as_its_user_says(
+    broker_url: str, namespace: str, worker: FakeWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = Names(namespace).results_queue("few")
+    async with Producer(broker_url, "few", namespace=namespace, orphans_kept=3) as producer:
+        for number in range(8):
+            await producer.publish(job(id=f"n{number}"))  # no handle kept
+        for _ in range(8):
+            await asyncio.wait_for(worker.answered.acquire(), 10)
+        kept = [result.job_id async for result in producer.results(idle_s=0.5)]
+        assert len(kept) == 3
+    assert await depth(broker_url, queue) == 0  # the others were acknowledged
+    assert "are dropped" not in caplog.text  # as was asked for
+    await delete_queue(broker_url, queue)
+
+
+def test_fewer_than_none_can_not_be_kept() -> None:
+    with pytest.raises(ValueError, match="orphans_kept"):
+        Producer("amqp://localhost/", orphans_kept=-1)
+
+
 async def test_closing_tells_whoever_waits(broker_url: str, namespace: str) -> None:
     async with nothing_left():
         async with Producer(broker_url, namespace=namespace) as producer:

@@ -7,8 +7,9 @@ retries cost, together), and not of the time (`left_s`: answers and calls are en
 that will not be ended takes its grace longer). Two things are not known beforehand: reasoning that
 the guard over it cuts, at no rollback's price, as often as its ladder has rungs, and a deployment's
 own, larger `max_wasted_tokens`. Such an answer may go over, and the next round sees it. The final
-call has the reserve even then, so that it is asked for as long as there is time, and room in the
-model; a job then spends at most what it went over by more than its budget.
+call stays within the budget where it can, its prompt cut short. Where so little is left that it
+can't, it has the reserve all the same: it is asked for as long as there is time, and room in the
+model and the reserve. A job then spends more than its budget by what that answer went over.
 """
 
 import math
@@ -22,6 +23,8 @@ from ...schemas.errors import tame
 
 # As many as a generation job has by default.
 _MOST_ATTEMPTS: Final = 3
+# An answer shorter than this, in tokens, is none.
+LEAST_ANSWER: Final = 16
 # An answer isn't made shorter than so many tokens for the sake of a rollback: most calls and most
 # answers are.
 _SHORT: Final = 1_024
@@ -87,10 +90,10 @@ def left_s(context: AgentContext, now: datetime) -> float:
     return left if last is None else min(left, (last - now).total_seconds())
 
 
-def tokens_left(context: AgentContext) -> int:
-    """Tokens that may be spent yet. The final phase has the reserve, whatever was spent before."""
+def tokens_left(context: AgentContext, *, over: bool = False) -> int:
+    """Tokens that may be spent yet. `over`: at least the reserve, whatever was spent before."""
     left = token_limit(context) - context.orchestration.spent.tokens
-    return max(left, reserve(context.job.budget)[0]) if is_final(context) else left
+    return max(left, reserve(context.job.budget)[0]) if over else left
 
 
 def allowance(context: AgentContext, prompt_tokens: int, max_tokens: int, wasted: int) -> Allowance:
@@ -103,6 +106,8 @@ def allowance(context: AgentContext, prompt_tokens: int, max_tokens: int, wasted
     than half of what is left, so that it can be begun again once.
     """
     left = tokens_left(context) - prompt_tokens
+    if is_final(context) and left < min(LEAST_ANSWER, max_tokens):
+        left = tokens_left(context, over=True) - prompt_tokens
     tokens = max(1, min(max_tokens, max((left - 1) // 2, min(left, _SHORT))))
     cost = prompt_tokens + (wasted + 2 * tokens if wasted else tokens)
     attempts = min(_MOST_ATTEMPTS, (left + prompt_tokens) // cost)
@@ -116,10 +121,11 @@ def calls_left(context: AgentContext) -> int:
     return max(0, context.job.budget.tool_calls - context.orchestration.spent.tool_calls)
 
 
-def room(context: AgentContext, prompt_tokens: int, *, room_tokens: int) -> int:
+def room(context: AgentContext, prompt_tokens: int, *, room_tokens: int, over: bool = False) -> int:
     """How many tokens an answer to a prompt may have: the job's `max_tokens`, what is left of the
-    model's context of `room_tokens`, and of the budget; 0 where there is no room."""
-    left = tokens_left(context) - prompt_tokens
+    model's context of `room_tokens`, and of the budget, or `over` it of the reserve; 0 where there
+    is no room."""
+    left = tokens_left(context, over=over) - prompt_tokens
     return max(0, min(context.job.sampling.max_tokens, room_tokens - prompt_tokens, left))
 
 

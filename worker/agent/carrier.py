@@ -7,7 +7,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from ...producer.errors import Unroutable
+from ...producer.errors import BrokerError, Unroutable
 from ...producer.subscription import Delivery
 from ...producer.transaction import Outgoing
 from ...schemas import (
@@ -20,7 +20,7 @@ from ...schemas import (
     Reason,
     encode,
 )
-from ...schemas.agents import Ended
+from ...schemas.agents import Begun, Ended
 from ...schemas.codec import tag_of
 from ...schemas.limits import MAX_SUMMARY_CHARS
 from .. import metrics
@@ -72,6 +72,17 @@ class Carrier:
     def settled(self, key: Key) -> Settlement | None:
         """What a job came to, if it ended here not long ago."""
         return self._over.settled(key)
+
+    async def begin(self, context: AgentContext, delivery: Delivery) -> bool:
+        """Publish the first context of a job for the job itself. As `hand_on`."""
+        begun = await self.hand_on(Goes(context), [delivery])
+        if begun:
+            try:
+                await self._journal.write(context.id, Begun(job=context.job))
+            except BrokerError as error:
+                # It is for whoever looks on; nothing depends on it.
+                log.info("that the job is begun can't be written down: %s", error)
+        return begun
 
     async def hand_on(self, move: Goes, deliveries: list[Delivery]) -> bool:
         """Publish the next context and acknowledge the one before, in one step. False where it is

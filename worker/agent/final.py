@@ -12,12 +12,13 @@ from ...schemas.agents import LedgerEntry
 from ...schemas.limits import MAX_DETAIL, MAX_LEDGER, MAX_SUMMARY_CHARS
 from ..dialects.dialect import Dialect, Prompt, Told, Turn
 from . import ledger
-from .budget import calls_left, hard_stop, reserve, room
+from .budget import LEAST_ANSWER, calls_left, hard_stop, reserve, room
 from .folding import folded, reductions
 from .shortening import one_line
 from .window import conversation, told_in_full
 
 __all__ = [
+    "LEAST_ANSWER",
     "agent_record",
     "calls_left",
     "close_open_calls",
@@ -30,8 +31,6 @@ __all__ = [
     "why",
 ]
 
-# An answer shorter than this, in tokens, is none.
-LEAST_ANSWER: Final = 16
 # Of `done` and `not_done` together, in bytes of UTF-8: with the whole scene they fit a message.
 _RECORD_BYTES: Final = 400_000
 # In the request for the final answer, of what is not done.
@@ -129,10 +128,12 @@ def final_prompt(
     tools: Sequence[ToolSpec],
     *,
     room_tokens: int,
+    over: bool = False,
 ) -> tuple[Prompt, int] | None:
     """The prompt for the final answer and the tokens that the answer may have, within the model's
     context of `room_tokens` and what is left of the budget, reserve included. Where the
-    conversation is too long the oldest rounds give way to their lines of the ledger. None where
+    conversation is too long the oldest rounds give way to their lines of the ledger. `over`: the
+    reserve is there even if what was spent before has eaten into it. None where
     there is no room at all: the answer is to be written without a model.
 
     `tools` are those of the conversation, so that the prefix cache holds; that none can be called
@@ -147,7 +148,7 @@ def final_prompt(
     for fold in reductions(last, tools, most=len(told_in_full(last)), least=0):
         turns = conversation(folded(last, fold, None), tools, room_tokens=room_tokens)
         prompt = dialect.prompt((*turns, request), tools)
-        tokens = room(last, prompt.tokens, room_tokens=room_tokens)
+        tokens = room(last, prompt.tokens, room_tokens=room_tokens, over=over)
         if tokens >= wanted:
             return prompt, tokens
         if tokens >= LEAST_ANSWER and (best is None or tokens > best[1]):

@@ -4,6 +4,7 @@ import asyncio
 
 from ...schemas import AgentContext, GenerationResult, Reason, Stop
 from ...schemas.agents import round_job_id
+from ..dialects.dialect import Prompt
 from . import rounds
 from .answers import Answers
 from .budget import reserve
@@ -36,14 +37,7 @@ class Finisher:
         if self._answers.is_late(context):
             return None
         seconds = min(reserve(context.job.budget)[1], self._answers.left_s(context))
-        asked = await asyncio.to_thread(
-            final_prompt,
-            context,
-            stop,
-            site.dialect,
-            site.specs,
-            room_tokens=self._limits.max_model_len,
-        )
+        asked = await asyncio.to_thread(self._prompt, context, site, stop)
         if asked is None:
             return None
         prompt, tokens = asked
@@ -58,3 +52,9 @@ class Finisher:
             calls=False,
             seconds=seconds,
         )
+
+    def _prompt(self, context: AgentContext, site: Site, stop: Stop) -> tuple[Prompt, int] | None:
+        room = self._limits.max_model_len
+        return final_prompt(
+            context, stop, site.dialect, site.specs, room_tokens=room
+        ) or final_prompt(context, stop, site.dialect, site.specs, room_tokens=room, over=True)

@@ -21,10 +21,9 @@ from .budget import Allowance
 _BESIDE_BYTES: Final = 160 * 1024
 # In JSON an id of a vocabulary of up to a million has six digits at most, and a comma.
 _ID_BYTES: Final = 7
-# Of the text that stands for a token, on average and amply; where it is more, the limit itself ends the
-# job.
-_TOKEN_CHARS: Final = 5
-_TOKEN_BYTES: Final = 8
+# Text goes where there is no model: a token is a byte, and two in JSON with quotes and line breaks.
+# Of controls, at six, the body's own limit ends the job.
+_TEXT_BYTES: Final = 2
 
 # Answers that came too late: one that is asked for again, by the same id, may be among the latest.
 LATE_KEPT: Final = 64
@@ -128,5 +127,5 @@ def carried(max_model_len: int, *, text: bool) -> int:
     rounds are folded away before it can't. `text`: prompts go as text, not as token ids."""
     room = MAX_JOB_BYTES - _BESIDE_BYTES
     if text:
-        return min(max_model_len, MAX_PROMPT_CHARS // _TOKEN_CHARS, room // _TOKEN_BYTES)
+        return min(max_model_len, MAX_PROMPT_CHARS, room // _TEXT_BYTES)
     return min(max_model_len, MAX_PROMPT_TOKENS, room // _ID_BYTES)

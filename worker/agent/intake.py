@@ -239,8 +239,8 @@ class AgentIntake:
         await self._carry_out(move, one.deliveries)
 
     async def _give_up(self, one: _Running, stop: Stop) -> None:
-        """Leave it to the next who gets it. Before the broker gives it up, without a word to whoever
-        published it, it is ended."""
+        """Leave it to the next who gets it. Before the broker gives it up, and whoever published it
+        hears nothing, it is ended."""
         returned = max((each.times_returned for each in one.deliveries), default=0)
         if returned < DELIVERY_LIMIT - 1:
             await self._carrier.settle(Settlement((), Verb.REJECT), one.deliveries)

@@ -23,7 +23,7 @@ from ..tools.registry import Registry
 from .carrier import Carrier
 from .effects import Effects
 from .embedding import make_cosine
-from .generation import QueueGenerator, generator
+from .generation import QueueGenerator, carried, generator
 from .intake import AgentIntake
 from .journal import Journal
 from .moves import Limits
@@ -113,7 +113,7 @@ class Orchestrator(Service):
             timeout_s=config.publish_timeout_s,
         )
         limits = Limits(
-            max_model_len=dialects.max_model_len,
+            max_model_len=carried(dialects.max_model_len, text=config.engine == "scripted"),
             step_timeout_s=config.agent_step_timeout_s,
             keep_rounds=config.agent_keep_rounds,
             fold_after=config.agent_fold_after,

@@ -1,16 +1,21 @@
 """The agent service itself: drained, cut off from the broker, and given what it can't read."""
 
 import asyncio
+import dataclasses
+import logging
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.producer import Producer
 from sluicegate.producer.confirms import ConfirmedPublisher
-from sluicegate.schemas import AgentContext, DeadLetter, Reason, decode, encode
+from sluicegate.schemas import Budget, DeadLetter, Reason, decode, encode
 from sluicegate.schemas import results as outcomes
+from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker.agent import rounds
+from sluicegate.worker.agent.generation import generator
 from sluicegate.worker.agent.service import Orchestrator
 from sluicegate.worker.config import ConfigError
 from sluicegate.worker.frame import ExitCode
@@ -182,27 +187,106 @@ async def test_stopped_before_it_is_ready_it_ends_well(troupe: Troupe) -> None:
         assert await running is ExitCode.OK
 
 
-async def test_a_step_that_breaks_ends_in_the_dead_letters(
+async def never(_: object) -> bool:
+    return True
+
+
+async def test_jobs_that_wait_for_room_do_not_hold_up_the_end(
     troupe: Troupe, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fault of ours is one job's, and the broker gives that up in the end."""
+    monkeypatch.setattr("sluicegate.worker.agent.service._Crowd.__call__", never)
+    service = await troupe.agents([], drain_grace_s=10 * WAIT_S)
+    publisher = ConfirmedPublisher(desk.connection)
+    for _ in range(3):
+        await publisher.publish(
+            desk.names.jobs,
+            desk.names.new_agents_key,
+            encode(job()),
+            kind="agent_job",
+            correlation_id=None,
+            timeout_s=WAIT_S,
+        )
+    await publisher.close()
+    async with asyncio.timeout(WAIT_S):
+        while await desk.depth(desk.names.new_agents) > 1:
+            await asyncio.sleep(0.02)
+    await troupe.end(service)
+    assert await desk.depth(desk.names.new_agents) == 3
 
-    def breaks(*_: object, **__: object) -> None:
-        raise ZeroDivisionError("a bug where nobody reckons with one")
 
-    monkeypatch.setattr("sluicegate.worker.agent.calling.judged", breaks)
+async def test_a_job_that_waits_long_for_room_is_not_given_up(
+    troupe: Troupe,
+    desk: Desk,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It goes back again and again, and not only as often as the broker allows."""
+    caplog.set_level(logging.INFO)
+
+    async def crowded(_: object) -> bool:
+        return caplog.text.count("no room within") < 2 * DELIVERY_LIMIT
+
+    monkeypatch.setattr("sluicegate.worker.agent.service._ROOM_SHARE", 1e-4)
+    monkeypatch.setattr("sluicegate.worker.agent.service._Crowd.__call__", crowded)
     await troupe.worker(script(play))
     await troupe.agents([Slow(0).tool])
+    assert (await troupe.result(job(tools=("work",)))).ok
+    assert caplog.text.count("no room within") == 2 * DELIVERY_LIMIT
+    assert await desk.depth(desk.names.dead) == 0
+
+
+def too_late(number: int, prompt: str) -> str:
+    return answer("too late")
+
+
+async def test_answers_that_come_too_late_are_not_kept_for_ever(
+    troupe: Troupe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sluicegate.worker.agent.generation.LATE_KEPT", 2)
+    made: list[Producer] = []
+
+    def remember(*args: Any, **settings: Any) -> Producer:
+        made.append(generator(*args, **settings))
+        return made[-1]
+
+    monkeypatch.setattr("sluicegate.worker.agent.service.generator", remember)
+    await troupe.agents([])
+    async with asyncio.TaskGroup() as group:
+        for _ in range(6):
+            group.create_task(troupe.result(job(budget=Budget(wall_s=2.0))))
+    await troupe.worker(script(too_late))
+    ledger = cast("Any", made[0])._parts.inbox.ledger
+    async with asyncio.timeout(WAIT_S):
+        while ledger.held + ledger.discarded < 6:
+            await asyncio.sleep(0.02)
+    assert ledger.held == 2
+
+
+class Holding(Slow):
+    """Keeps something for each job, until it is told to let go."""
+
+    def __init__(self, seconds: float) -> None:
+        self.released: list[str] = []
+        super().__init__(seconds)
+        self.tool = dataclasses.replace(self.tool, release=self.let_go)
+
+    async def let_go(self, job_id: str) -> None:
+        self.released.append(job_id)
+
+
+async def test_tools_let_go_of_a_job_wherever_they_ran_for_it(troupe: Troupe) -> None:
+    first, second = Holding(0.5), Holding(0)
+    await troupe.worker(script(play))
+    one = await troupe.agents([first.tool])
     this = job(tools=("work",))
-    publisher = ConfirmedPublisher(desk.connection)
-    await publisher.publish(
-        desk.names.jobs,
-        desk.names.new_agents_key,
-        encode(this),
-        kind="agent_job",
-        correlation_id=this.id,
-        timeout_s=WAIT_S,
-    )
-    body = await desk.take(desk.names.dead)
-    await publisher.close()
-    assert decode(body, AgentContext).id == this.id
+    async with asyncio.TaskGroup() as group:
+        result = group.create_task(troupe.result(this))
+        await begun(first)
+        await troupe.end(one)
+        assert first.released == [this.id]
+        await troupe.agents([second.tool])
+    assert result.result().ok
+    assert (first.ended, second.begun) == (1, 0)
+    async with asyncio.timeout(WAIT_S):
+        while second.released != [this.id]:
+            await asyncio.sleep(0.01)

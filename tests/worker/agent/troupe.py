@@ -79,7 +79,12 @@ class Troupe:
         return Names(self.namespace)
 
     async def worker(self, say: Callable[[Segment, str], str], **settings: Any) -> Worker:
-        engine = ScriptedEngine(say, chunk=4096, max_model_len=settings.pop("length", 200_000))
+        engine = ScriptedEngine(
+            say,
+            chunk=settings.pop("chunk", 4096),
+            step_s=settings.pop("step_s", 0.0),
+            max_model_len=settings.pop("length", 200_000),
+        )
         config = msgspec.structs.replace(self.config, worker_id="w1", **settings)
         worker = Worker(config, engine)
         self._tasks.append((worker, asyncio.create_task(worker.run())))
