@@ -8,6 +8,7 @@ import click
 
 from ..schemas import AgentRecord, Assessment, Decision, Round, ToolStatus, Usage
 from ..worker.agent.final import done_and_not_done
+from .agent_text import told_once
 from .agent_trace_read import Trace, TracedCall, TracedRound
 from .columns import columns, fit, wrapped
 from .dlq_values import as_json
@@ -19,6 +20,7 @@ _TEXT_LINES: Final = 24
 _WHY_LINES: Final = 6
 _SENTENCES: Final = 12
 _LABEL: Final = 10
+_MINUTES_FROM_S: Final = 120
 # Degrees and states that call for a look, by their colour.
 _COLOURS: Final = {"warn": "yellow", "degrade": "yellow", "terminate": "red"}
 
@@ -55,15 +57,14 @@ class Growing:
 
 
 def head(trace: Trace, *, width: int = WIDTH) -> Iterator[str]:
-    """What it is, and what it was to do, as far as that is known: the journal has the job's own
-    words only from its end on."""
+    """What it is, and what it was to do, as far as that is known."""
     width = max(_LEAST_WIDTH, width)
     attempt = f", attempt {trace.attempt}" if trace.attempt > 1 else ""
     yield fit(f"agent job {trace.job_id}{attempt}", width)
     if trace.source != "journal":
         yield fit(f"(from its {trace.source}: the journal has nothing of it any more)", width)
-    if trace.context is not None:
-        job, budget = trace.context.job, trace.context.job.budget
+    if (job := trace.job) is not None:
+        budget = job.budget
         yield _row("task", job.task, width)
         yield _row("tools", ", ".join(job.tools) or "none", width)
         yield from _long(
@@ -115,8 +116,13 @@ def end(trace: Trace, *, width: int = WIDTH, colour: bool = False) -> Iterator[s
     yield ""
     if trace.context is None:
         yield _rule("not over", "", width)
-        for one in _lost(trace):
-            yield _row("unknown", f"round {one[0]}: {one[1]} was called, nothing came back", width)
+        for number, name, running_s in _missing(trace):
+            if running_s is None:
+                yield _row(
+                    "unknown", f"round {number}: {name} was called, nothing came back", width
+                )
+            else:
+                yield _row("running", f"round {number}: {name}, for {_duration(running_s)}", width)
         yield fit(
             "  The journal has no end of it: it runs, waits for a person, or has died.", width
         )
@@ -173,7 +179,9 @@ def _spent(this: Round) -> str:
 
 def _call(one: TracedCall, width: int) -> str:
     call, result = one.call, one.call.result
-    if result is None:
+    if one.running_s is not None:
+        came = f"running for {_duration(one.running_s)}"
+    elif result is None:
         came = "called, nothing came back: unknown" if one.lost else "open"
     else:
         came = result.status.value.replace("_", " ")
@@ -252,18 +260,25 @@ def _listed(label: str, sentences: Sequence[str], width: int) -> Iterator[str]:
     if not sentences:
         yield _row(label, "nothing", width)
         return
+    sentences = told_once(sentences)
     shown = sentences[-_SENTENCES:]
     more = f", the last {len(shown)} of {len(sentences)}" if len(shown) < len(sentences) else ""
     yield f"  {label}{more}:"
     yield from (f"    - {fit(sentence, width - 6)}" for sentence in shown)
 
 
-def _lost(trace: Trace) -> Iterator[tuple[int, str]]:
+def _missing(trace: Trace) -> Iterator[tuple[int, str, float | None]]:
+    """Calls of which nothing came back: round, tool, and for how long they have been running."""
     for each in trace.rounds:
         for one in each.calls:
             result = one.call.result
-            if one.lost or (result is not None and result.status is ToolStatus.UNKNOWN):
-                yield each.number, one.call.name
+            unknown = result is not None and result.status is ToolStatus.UNKNOWN
+            if one.lost or unknown or one.running_s is not None:
+                yield each.number, one.call.name, one.running_s
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < _MINUTES_FROM_S else f"{seconds / 60:.0f} min"
 
 
 def waiting_line(

@@ -2,22 +2,27 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
-from ..schemas import AgentContext, JournalEntry, Round, ToolCall, ToolResult
-from ..schemas.agents import Closed, Dispatched, Ended, Memory, Returned
+from ..schemas import AgentContext, AgentJob, JournalEntry, Round, ToolCall, ToolResult
+from ..schemas.agents import Begun, Closed, Dispatched, Ended, Memory, Returned
+
+# The longest that a call may take where no setting says other; the journal has no tool's own time.
+PATIENCE_S: Final = 600.0
 
 
 class TracedCall(Struct, frozen=True, kw_only=True):
     """A call. `dispatched`: how often it was made, as far as the journal goes; `lost`: it was made,
-    and nothing says what came of it."""
+    and nothing says what came of it, though the job went on without, or is over, or all the time is
+    over that a call may take. `running_s`: it is being made, for so many seconds."""
 
     call: ToolCall
     dispatched: int = 0
     lost: bool = False
+    running_s: float | None = None
 
 
 class TracedRound(Struct, frozen=True, kw_only=True):
@@ -31,12 +36,13 @@ class TracedRound(Struct, frozen=True, kw_only=True):
 
 
 class Trace(Struct, frozen=True, kw_only=True):
-    """One attempt of an agent job. `first` and `last`: times of its lines. `context` is the whole
-    state at the end, where it has ended, `ended` how, and `why` before its model said so. `ends`:
-    how often its end was written down."""
+    """One attempt of an agent job. `job`: what is asked for, where that is known. `first` and
+    `last`: times of its lines. `context` is the whole state at the end, where it has ended, `ended`
+    how, and `why` before its model said so. `ends`: how often its end was written down."""
 
     job_id: str
     attempt: int
+    job: AgentJob | None = None
     first: datetime | None = None
     last: datetime | None = None
     by: tuple[str, ...] = ()
@@ -54,13 +60,25 @@ class Trace(Struct, frozen=True, kw_only=True):
         return memory if memory is not None and memory.through else None
 
 
-def gather(job_id: str, lines: Iterable[JournalEntry]) -> list[Trace]:
-    """The attempts of a job, the first first, out of its lines in the order they were written."""
+def gather(
+    job_id: str,
+    lines: Iterable[JournalEntry],
+    now: datetime | None = None,
+    *,
+    patience_s: float = PATIENCE_S,
+) -> list[Trace]:
+    """The attempts of a job, the first first, out of its lines in the order they were written.
+    `now`: otherwise the time of the last line. A call without a result is lost after `patience_s`
+    seconds."""
     attempts: dict[int, _Attempt] = {}
     for line in lines:
-        number = _attempt(line)
+        number = attempt_of(line)
         attempts.setdefault(number, _Attempt(job_id, number)).add(line)
-    return [attempts[number].trace() for number in sorted(attempts)]
+    newest = max(attempts, default=0)
+    return [
+        attempts[number].trace(now, patience_s if number == newest else 0.0)
+        for number in sorted(attempts)
+    ]
 
 
 def of_scene(context: AgentContext, why: str) -> Trace:
@@ -69,6 +87,7 @@ def of_scene(context: AgentContext, why: str) -> Trace:
     return Trace(
         job_id=context.id,
         attempt=context.job.attempt,
+        job=context.job,
         first=context.orchestration.started_at,
         last=context.at,
         by=(context.by,) if context.by else (),
@@ -79,8 +98,24 @@ def of_scene(context: AgentContext, why: str) -> Trace:
     )
 
 
-def _attempt(line: JournalEntry) -> int:
+def given_up(rounds: Iterable[TracedRound]) -> tuple[TracedRound, ...]:
+    """The rounds of a job that is over: whatever ran there runs no more."""
+    return tuple(
+        msgspec.structs.replace(each, calls=tuple(map(_given_up, each.calls))) for each in rounds
+    )
+
+
+def _given_up(one: TracedCall) -> TracedCall:
+    if one.running_s is None:
+        return one
+    return msgspec.structs.replace(one, running_s=None, lost=True)
+
+
+def attempt_of(line: JournalEntry) -> int:
+    """The attempt that a line is of."""
     match line.entry:
+        case Begun(job=job):
+            return job.attempt
         case Dispatched(effect_id=name) | Returned(effect_id=name):
             return _number(name, line.job_id)
         case Closed(round=this):
@@ -101,11 +136,13 @@ class _Attempt:
     def __init__(self, job_id: str, number: int) -> None:
         self._job_id = job_id
         self._number = number
+        self._job: AgentJob | None = None
         self._times: list[datetime] = []
         self._by: dict[str, None] = {}
         self._closed: dict[int, list[Round]] = {}
         self._calls: dict[int, dict[str, ToolCall]] = {}
         self._made: dict[str, int] = {}
+        self._made_at: dict[str, datetime] = {}
         self._results: dict[str, ToolResult] = {}
         self._ended: list[Ended] = []
 
@@ -114,7 +151,10 @@ class _Attempt:
         if line.by:
             self._by[line.by] = None
         match line.entry:
+            case Begun(job=job):
+                self._job = job
             case Dispatched(effect_id=effect, round=number, call=call):
+                self._made_at[effect] = line.at
                 self._calls.setdefault(number, {})[effect] = call
                 self._made[effect] = self._made.get(effect, 0) + 1
             case Returned(effect_id=effect, result=result):
@@ -124,27 +164,35 @@ class _Attempt:
             case Ended() as ended:
                 self._ended.append(ended)
 
-    def trace(self) -> Trace:
+    def trace(self, now: datetime | None, patience_s: float) -> Trace:
         ended = self._ended[-1] if self._ended else None
         context = ended.context if ended is not None else None
         stop = context.orchestration.stop if context is not None else None
         # The end has the rounds that the journal has forgotten, and what was closed by the end.
         kept = {this.number: this for this in context.execution.rounds} if context else {}
         numbers = sorted({*self._closed, *self._calls, *kept})
+        last = max(self._times, default=None)
+        # Of a job that is over nothing runs, and of one that goes on only its last round.
+        since = {} if ended is not None or not numbers else {numbers[-1]: now or last}
         return Trace(
             job_id=self._job_id,
             attempt=self._number,
+            job=context.job if context is not None else self._job,
             first=min(self._times, default=None),
-            last=max(self._times, default=None),
+            last=last,
             by=tuple(self._by),
-            rounds=tuple(self._round(number, kept) for number in numbers),
+            rounds=tuple(
+                self._round(number, kept, since.get(number), patience_s) for number in numbers
+            ),
             ended=ended,
             ends=len(self._ended),
             context=context,
             why=f"{stop.reason}: {stop.detail}" if stop is not None else "",
         )
 
-    def _round(self, number: int, kept: dict[int, Round]) -> TracedRound:
+    def _round(
+        self, number: int, kept: dict[int, Round], now: datetime | None, patience_s: float
+    ) -> TracedRound:
         closed = self._closed.get(number, [])
         this = closed[-1] if closed else kept.get(number)
         calls: Sequence[ToolCall] = (
@@ -153,17 +201,26 @@ class _Attempt:
         return TracedRound(
             number=number,
             round=this,
-            calls=tuple(map(self._call, calls)),
+            calls=tuple(
+                self._call(call, now if this is None else None, patience_s) for call in calls
+            ),
             closed=len(closed),
         )
 
-    def _call(self, call: ToolCall) -> TracedCall:
+    def _call(self, call: ToolCall, now: datetime | None, patience_s: float) -> TracedCall:
+        """`now`: None where nothing of its round can still run."""
         result = call.result or self._results.get(call.effect_id)
         made = self._made.get(call.effect_id, 0)
+        missing = bool(made) and result is None
+        running_s: float | None = None
+        if missing and now is not None:
+            age_s = max(0.0, (now - self._made_at[call.effect_id]).total_seconds())
+            running_s = age_s if age_s < patience_s else None
         return TracedCall(
             call=msgspec.structs.replace(call, result=result),
             dispatched=made,
-            lost=bool(made) and result is None,
+            lost=missing and running_s is None,
+            running_s=running_s,
         )
 
 

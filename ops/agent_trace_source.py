@@ -2,8 +2,10 @@
 that goes on whoever waits to be asked. Nothing is changed by reading."""
 
 import asyncio
+import math
 import os
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from datetime import datetime, timedelta
@@ -18,7 +20,7 @@ from ..schemas.codec import encode
 from ..worker.agent.approvals import WaitingCall, list_waiting
 from ..worker.agent.journal import Journal
 from ..worker.config import Config
-from .agent_trace_read import Trace, of_scene
+from .agent_trace_read import Trace, given_up, of_scene
 from .dlq_letter import Letter
 from .dlq_queue import looking
 
@@ -75,10 +77,11 @@ class Follower:
             self._since = latest if self._since is None else max(self._since, latest)
         return found
 
-    async def wait(self) -> list[JournalEntry]:
-        """The same, once there are any."""
+    async def wait(self, longest_s: float = math.inf) -> list[JournalEntry]:
+        """The same, once there are any; none after `longest_s` seconds without."""
         pause_s = POLL_S
-        while not (found := await self.new()):
+        until = time.monotonic() + longest_s
+        while not (found := await self.new()) and time.monotonic() < until:
             await asyncio.sleep(pause_s)
             if not self._seen:
                 pause_s = min(_MOST_POLL_S, 2 * pause_s)
@@ -123,7 +126,10 @@ def with_scene(traces: list[Trace], dead: Trace | None) -> list[Trace]:
     *earlier, last = traces
     if last.attempt > dead.attempt:
         return traces
-    return [*earlier, msgspec.structs.replace(last, context=dead.context, why=dead.why)]
+    died = msgspec.structs.replace(
+        last, context=dead.context, why=dead.why, job=dead.job, rounds=given_up(last.rounds)
+    )
+    return [*earlier, died]
 
 
 async def waits_for(config: Config, job_id: str) -> tuple[WaitingCall, ...]:

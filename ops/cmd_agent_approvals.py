@@ -48,7 +48,7 @@ def command() -> None:
     Examples:
       sluice agent approvals                       what waits: the same as `list`
       sluice agent approvals approve 01975c3e-...  every call of the job that waits
-      sluice agent approvals deny order-7 call_2 --why "that account is closed"
+      sluice agent approvals deny order-7 call-2-0 --why "that account is closed"
     """
 
 
@@ -107,13 +107,10 @@ def rows(found: "Waiting", now: datetime) -> Iterator[Sequence[str]]:
 
 
 def typed(one: "WaitingCall", calls: "Sequence[WaitingCall]") -> str:
-    """What to call it on the command line: the model's own name for it, where that is one."""
-    name = one.call.id
-    several = sum(other.call.id == name for other in calls) > 1
-    fit = name.isascii() and name.isprintable() and not set(name) & set(" '\"\\$`")
-    if several or not fit or name.startswith("-") or len(name) > _ID_SHOWN:
-        return one_line(one.call.effect_id, 200)
-    return name
+    """What to call it on the command line."""
+    from ..worker.agent.approvals import short_name  # noqa: PLC0415  what `--help` doesn't need
+
+    return one_line(short_name(one, calls), 200)
 
 
 def left(expires_at: datetime, now: datetime) -> str:
@@ -153,7 +150,7 @@ def approve(config: Config, job_id: str, calls: tuple[str, ...], by: str | None,
     \b
     Examples:
       sluice agent approvals approve 01975c3e-6f2b-7c51-9d10-8a3f0a1b2c3d
-      sluice agent approvals approve order-7 call_1 call_2 --by "Kim, on call"
+      sluice agent approvals approve order-7 call-2-0 call-2-1 --by "Kim, on call"
 
     \b
     Exit status: 0 done; 1 nothing of that waits, or it was too late; 3 no broker.

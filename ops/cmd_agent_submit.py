@@ -84,6 +84,8 @@ def command(context: click.Context, /, config: Config, **said: Any) -> None:
     """
     job = _job(said)
     encode(job)  # raises what is wrong with it, before anything is connected
+    if not job.tools:
+        click.echo("note: without tools it can only answer; --tool NAME gives it some", err=True)
     if said["wait"]:
         context.exit(_wait(config, job, said))
     if said["timeout_s"] is not None:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .agent_trace_source import Follower
 
 _WIDEST: Final = 120
+# Between an operator's sending a job back and its being begun.
+_ANOTHER_S: Final = 5.0
 _DAYS: Final = JOURNAL_MAX_AGE.removesuffix("D")
 
 
@@ -52,7 +54,9 @@ def command(
 
     Read from the journal, which is not changed by it, whether the job runs or has ended; and from
     the dead letters, where the journal has nothing of it any more, or never had. A call that was
-    made, and of which nothing came back, is shown as "unknown".
+    made, and of which nothing came back, is shown as "running" while it may still run, and then as
+    "unknown". --follow goes on with the newest attempt: an end that was there before is taken for
+    the last after five seconds without another attempt.
 
     \b
     Examples:
@@ -73,8 +77,8 @@ def command(
         back = "so far back" if since_s is not None else f"{_DAYS} days"
         console.error(
             f"nothing of an agent job {job_id}: neither in the journal ({back}) nor among the dead "
-            "letters. A job leaves its first trace with its first call, or when its first round is "
-            "over: --follow waits for that. Is the id right, and is `sluice agent run` running?"
+            "letters. A job leaves its first trace when it is begun: --follow waits for that. Is "
+            "the id right, and is `sluice agent run` running?"
         )
         click.get_current_context().exit(console.FAILED)
 
@@ -90,9 +94,9 @@ async def _show(
         follower = source.Follower(there, job_id, since)
         lines = await follower.new()
         if follow and lines:
-            await _follow(follower, job_id, lines, as_json=as_json)
+            await _follow(follower, config, job_id, lines, as_json=as_json)
             return True
-        traces = gather(job_id, lines)
+        traces = gather(job_id, lines, datetime.now(UTC), patience_s=config.agent_step_timeout_s)
         over = bool(traces) and traces[-1].ended is not None
         waiting = () if over else await source.waits_for(config, job_id)
         if not over and not waiting:
@@ -102,7 +106,7 @@ async def _show(
             return True
         if follow:
             click.echo(f"nothing of {job_id} yet; waiting for it (Ctrl-C ends)", err=True)
-            await _follow(follower, job_id, lines, as_json=as_json)
+            await _follow(follower, config, job_id, lines, as_json=as_json)
         return follow
 
 
@@ -140,24 +144,34 @@ def _width() -> int:
 
 
 async def _follow(
-    follower: "Follower", job_id: str, lines: list[JournalEntry], *, as_json: bool
+    follower: "Follower", config: Config, job_id: str, lines: list[JournalEntry], *, as_json: bool
 ) -> None:
-    """Print what is new, until the job has ended."""
+    """Print what is new, until the newest attempt has ended. An end that is there already may be
+    that of the attempt before one that is just being begun."""
     from .agent_trace import Growing  # noqa: PLC0415
-    from .agent_trace_read import gather  # noqa: PLC0415
+    from .agent_trace_read import attempt_of, gather  # noqa: PLC0415
 
     growing = Growing(width=_width(), colour=sys.stdout.isatty())
     known: list[JournalEntry] = []
-    trace: Trace | None = None
-    while trace is None or trace.ended is None:
-        lines = lines or await follower.wait()
+    old = bool(lines)
+    lines = lines or await follower.wait()
+    while lines:
         known += lines
-        trace = gather(job_id, known)[-1]
+        trace = gather(job_id, known, datetime.now(UTC), patience_s=config.agent_step_timeout_s)[-1]
         said = (
-            (escaped(msgspec.json.encode(line)).decode() for line in lines)
-            if as_json
-            else growing.more(trace)
+            (_as_json(attempt_of(line), line) for line in lines) if as_json else growing.more(trace)
         )
         for line in said:
             click.echo(line)
-        lines = []
+        if trace.ended is None:
+            lines = await follower.wait()
+        elif old and trace.ended.outcome != "completed":
+            lines = await follower.wait(_ANOTHER_S)
+        else:
+            return
+        old = False
+
+
+def _as_json(attempt: int, line: JournalEntry) -> str:
+    fields = {"attempt": attempt, **msgspec.to_builtins(line)}
+    return escaped(msgspec.json.encode(fields)).decode()

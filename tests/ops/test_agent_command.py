@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from click.testing import CliRunner
@@ -22,6 +23,7 @@ from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import one_channel
 from sluicegate.schemas import (
+    AgentRecord,
     DeadLetter,
     GenerationResult,
     InvalidMessage,
@@ -32,7 +34,7 @@ from sluicegate.schemas import (
     decode,
     encode,
 )
-from sluicegate.schemas.agents import Closed, Dispatched, round_job_id
+from sluicegate.schemas.agents import Begun, Closed, Dispatched, Ended, round_job_id
 from sluicegate.worker.agent import service
 from sluicegate.worker.agent.journal import Journal
 from sluicegate.worker.config import Config
@@ -57,7 +59,7 @@ class Cli:
 
     def __init__(self, url: str, namespace: str, folder: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE_")}
-        self._env = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace, "COLUMNS": "80"}
+        self.env = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace, "COLUMNS": "80"}
         self._folder = folder
 
     async def start(self, *arguments: str) -> asyncio.subprocess.Process:
@@ -67,7 +69,7 @@ class Cli:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=self._env,
+            env=self.env,
             cwd=self._folder,
         )
 
@@ -366,7 +368,8 @@ async def test_a_job_that_is_followed_from_before_it_begins(troupe: Troupe, cli:
     assert done.out.count("── round 1,") == 1
     assert "partial after" in done.out
     lines = (await cli.run("agent", "trace", "loop-2", "--follow", "--json")).out.splitlines()
-    assert json.loads(lines[0])["entry"]["kind"] == "dispatched"
+    assert {"begun", "dispatched"} <= {json.loads(line)["entry"]["kind"] for line in lines}
+    assert {json.loads(line)["attempt"] for line in lines} == {1}
     assert json.loads(lines[-1])["entry"]["outcome"] == "partial"
 
 
@@ -384,7 +387,7 @@ async def test_a_job_that_was_refused_says_why(troupe: Troupe, cli: Cli) -> None
 
 @pytest.mark.broker
 async def test_a_call_that_never_came_back_is_unknown(
-    cli: Cli, broker_url: str, namespace: str
+    cli: Cli, broker_url: str, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connection = await connect(broker_url, timeout_s=LIMIT_S, name="tests")
     try:
@@ -395,11 +398,48 @@ async def test_a_call_that_never_came_back_is_unknown(
         await close(connection)
     drawn = await cli.run("agent", "trace", "lost-1")
     assert drawn.code == 0
+    assert "running for" in drawn.out
+    monkeypatch.setitem(cli.env, "SLUICE_AGENT_STEP_TIMEOUT_S", "0.01")
+    drawn = await cli.run("agent", "trace", "lost-1")
     assert "nothing came back: unknown" in drawn.out
     shown = json.loads((await cli.run("agent", "trace", "lost-1", "--json", "--since", "1h")).out)
     (attempt,) = shown["attempts"]
     assert attempt["rounds"][0]["calls"][0]["lost"] is True
     assert datetime.fromisoformat(attempt["first"]) <= datetime.now(UTC)
+
+
+@pytest.mark.broker
+async def test_the_end_of_an_attempt_before_is_not_that_of_the_next(
+    cli: Cli, broker_url: str, namespace: str
+) -> None:
+    connection = await connect(broker_url, timeout_s=LIMIT_S, name="tests")
+    try:
+        journal = Journal(connection, ConfirmedPublisher(connection), Names(namespace))
+
+        async def write(attempt: int, *, begins: bool) -> None:
+            scene = context(a_round(1), id="again-1")
+            job = msgspec.structs.replace(scene.job, attempt=attempt)
+            scene = msgspec.structs.replace(scene, job=job)
+            record = AgentRecord(rounds=1)
+            over = Ended(context=scene, outcome="partial", record=record, text=f"end {attempt}")
+            await journal.write("again-1", Begun(job=job) if begins else over)
+
+        await write(1, begins=False)
+        process = await cli.start("agent", "trace", "again-1", "--follow")
+        assert process.stdout is not None
+        async with asyncio.timeout(LIMIT_S):
+            said = b""
+            while b"end 1" not in said:
+                said = await process.stdout.readline()
+                assert said
+        await write(2, begins=True)
+        await write(2, begins=False)
+        done = await ended(process)
+    finally:
+        await close(connection)
+    assert done.code == 0, done.err
+    assert "attempt 2" in done.out
+    assert "end 2" in done.out
 
 
 @pytest.mark.broker

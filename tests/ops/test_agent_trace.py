@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
+from sluicegate.ops.agent_text import told_once
 from sluicegate.ops.agent_trace import Growing, drawn, waiting_line
-from sluicegate.ops.agent_trace_read import Trace, gather, of_scene
+from sluicegate.ops.agent_trace_read import PATIENCE_S, Trace, gather, of_scene
 from sluicegate.ops.agent_trace_source import with_scene
 from sluicegate.ops.columns import columns
 from sluicegate.schemas import (
@@ -28,6 +29,7 @@ from sluicegate.schemas import (
     Usage,
 )
 from sluicegate.schemas.agents import (
+    Begun,
     Closed,
     Dispatched,
     Ended,
@@ -105,13 +107,63 @@ def test_a_call_that_came_back_is_known_before_its_round_is_closed() -> None:
     assert not this.calls[0].lost
 
 
-def test_a_call_that_never_came_back_is_unknown() -> None:
+def seen(lines: Lines, after_s: float) -> Trace:
+    """So long after the first line."""
+    (trace,) = gather(JOB.id, lines.written, START + timedelta(seconds=after_s))
+    return trace
+
+
+def test_a_call_that_may_still_run_is_no_lost_one() -> None:
     lines = Lines()
     lines.dispatch(1, lines.call(1, status=None))
+    (one,) = seen(lines, 3).rounds[0].calls
+    assert (one.running_s, one.lost) == (3, False)
+    said = text(seen(lines, 3))
+    assert said.count("for 3 s") == 2
+    assert "running for 3 s" in said
+    assert "unknown" not in said
+    assert "not over" in said
+    assert "running for 5 min" in text(seen(lines, 300))
+    # Clocks differ.
+    assert seen(lines, -2).rounds[0].calls[0].running_s == 0
+
+
+def test_a_call_that_never_came_back_is_unknown_after_all_its_time() -> None:
+    lines = Lines()
+    lines.dispatch(1, lines.call(1, status=None))
+    trace = seen(lines, PATIENCE_S)
+    (one,) = trace.rounds[0].calls
+    assert (one.running_s, one.lost) == (None, True)
+    assert text(trace).count("nothing came back") == 2
+    (sooner,) = gather(JOB.id, lines.written, START + timedelta(seconds=3), patience_s=2)
+    assert sooner.rounds[0].calls[0].lost
+
+
+def test_a_call_without_which_the_job_went_on_is_unknown() -> None:
+    later, over, again, alone = Lines(), Lines(), Lines(2), Lines()
+    for lines in (later, over, alone):
+        lines.dispatch(1, lines.call(1, status=None))
+    later.dispatch(2, later.call(2, status=None))
+    over.end()
+    again.write(Begun(job=again.job))
+    calls = [
+        only(later).rounds[0].calls[0],
+        only(over).rounds[0].calls[0],
+        gather(JOB.id, [*alone.written, *again.written])[0].rounds[0].calls[0],
+        with_scene([only(alone)], of_scene(context(), "died"))[0].rounds[0].calls[0],
+    ]
+    assert [(one.lost, one.running_s) for one in calls] == [(True, None)] * 4
+    assert only(later).rounds[1].calls[0].running_s == 0
+    assert only(alone).rounds[0].calls[0].running_s == 0
+
+
+def test_a_job_that_runs_says_what_is_asked_for() -> None:
+    lines = Lines()
+    lines.write(Begun(job=lines.job))
     trace = only(lines)
-    assert trace.rounds[0].calls[0].lost
-    assert "unknown" in text(trace)
-    assert "not over" in text(trace)
+    assert (trace.job, trace.rounds) == (lines.job, ())
+    for part in ("task ", lines.job.task, ", ".join(lines.job.tools), "200,000 tokens"):
+        assert part in text(trace), part
 
 
 def test_a_call_that_was_made_twice_says_so() -> None:
@@ -239,6 +291,23 @@ def test_a_round_shows_calls_scores_state_and_tokens() -> None:
         "As far as I came.",
     ):
         assert part in said, part
+
+
+def test_what_is_told_again_is_told_once() -> None:
+    failed = "lookup Atlantis: it failed"
+    told = ["round 1: a", *(f"round {n}: {failed}" for n in (2, 3, 5)), "plain", "round 6: a b"]
+    assert told_once(told) == [
+        "round 1: a",
+        f"rounds 2 to 5 (×3): {failed}",
+        "plain",
+        "round 6: a b",
+    ]
+    assert told_once(["round 4: a", "round 4: a"]) == ["round 4 (×2): a"]
+    assert told_once(["plain", "plain"]) == ["×2: plain"]
+    lines = Lines()
+    record = AgentRecord(rounds=5, not_done=tuple(told))
+    lines.end(lines.close(1), outcome="partial", record=record)
+    assert text(only(lines)).count(failed) == 1
 
 
 def test_what_could_not_be_read_and_what_was_folded_is_shown() -> None:

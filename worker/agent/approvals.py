@@ -31,11 +31,13 @@ __all__ = [
     "decided",
     "expired",
     "list_waiting",
+    "short_name",
     "soonest",
     "waiting",
 ]
 
 _SHOWN: Final = 20
+_LONGEST_ID: Final = 40
 
 
 class NotWaiting(SluiceError):
@@ -185,11 +187,22 @@ def _chosen(
         named = [one for one in every if name == one.call.effect_id]
         named = named or [one for one in every if name == one.call.id]
         if len(named) != 1:
-            ids = [one.call.effect_id for one in every]
+            ids = [short_name(one, every) for one in every]
             said = "is several calls" if named else "is no call that waits"
             raise NotWaiting(f"{name!r} {said} of job {_tame(job_id)}; {_those(ids, 'calls')}")
         chosen[named[0].call.effect_id] = named[0]
     return tuple(chosen.values())
+
+
+def short_name(one: WaitingCall, calls: Sequence[WaitingCall]) -> str:
+    """By what a call is named among those that wait: its id, where that is one and can be typed in
+    a shell, otherwise its effect id."""
+    name = one.call.id
+    several = sum(other.call.id == name for other in calls) > 1
+    fit = name.isascii() and name.isprintable() and not set(name) & set(" '\"\\$`")
+    if several or not fit or name.startswith("-") or len(name) > _LONGEST_ID:
+        return one.call.effect_id
+    return name
 
 
 def _effects(calls: Sequence[WaitingCall]) -> frozenset[str]:

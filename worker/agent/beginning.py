@@ -21,7 +21,6 @@ from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key
 from . import endings, rounds
 from .carrier import Carrier
-from .moves import Goes
 from .patience import patiently
 from .sites import Sites
 
@@ -206,7 +205,7 @@ class Beginning:
             await self._refuse(one, newest, endings.refused(self._who, job, error, newest, now))
             return
         context = rounds.begun(job, now, self._who.worker, self._rules)
-        if await self._carrier.hand_on(Goes(context), one.deliveries):
+        if await self._carrier.begin(context, one.deliveries):
             self._events.of(job).emit(Accepted())
 
     async def _refuse(self, one: New, newest: Delivery, settlement: Settlement) -> None:

@@ -73,9 +73,9 @@ class Carrier:
         """What a job came to, if it ended here not long ago."""
         return self._over.settled(key)
 
-    async def begin(self, context: AgentContext, delivery: Delivery) -> bool:
+    async def begin(self, context: AgentContext, deliveries: list[Delivery]) -> bool:
         """Publish the first context of a job for the job itself. As `hand_on`."""
-        begun = await self.hand_on(Goes(context), [delivery])
+        begun = await self.hand_on(Goes(context), deliveries)
         if begun:
             try:
                 await self._journal.write(context.id, Begun(job=context.job))

@@ -8,7 +8,6 @@ from typing import Final
 import msgspec
 
 from ...schemas import AgentContext, Approval, ToolCall, ToolResult, ToolSpec, ToolStatus
-from ...schemas.agents import Spent
 from .budget import last_moment
 from .rounds import last_round
 
@@ -82,12 +81,8 @@ def _judge(
         return refused(call, ToolStatus.NOT_ALLOWED, text)
     if (wrong := validate(call.name, call.arguments)) is not None:
         return refused(call, ToolStatus.INVALID_ARGUMENTS, wrong)
-    if spec.quota is not None and _used(spent, planned, call.name) >= spec.quota:
-        text = (
-            f"{call.name} may be called {spec.quota} times in one task, and was. "
-            "Go on without it, or give the final answer."
-        )
-        return refused(call, ToolStatus.QUOTA_SPENT, text)
+    if (over := _over_quota(spec, spent.by_tool.get(call.name, 0), planned)) is not None:
+        return refused(call, ToolStatus.QUOTA_SPENT, over)
     if spec.needs_approval:
         expires = now + timedelta(seconds=spec.approval_timeout_s)
         if (last := last_moment(context)) is not None:
@@ -97,8 +92,32 @@ def _judge(
     return call
 
 
-def _used(spent: Spent, planned: Mapping[str, int], name: str) -> int:
-    return spent.by_tool.get(name, 0) + planned.get(name, 0)
+def _over_quota(spec: ToolSpec, made: int, planned: Mapping[str, int]) -> str | None:
+    """Why no further call of a tool may be made; None where one may. Those of the same answer count
+    before they are made: they wait for a person, or are the next to be run."""
+    asked = planned.get(spec.name, 0)
+    if spec.quota is None or made + asked < spec.quota:
+        return None
+    if spec.quota == 0:
+        return f"{spec.name} may not be called. Go on without it, or give the final answer."
+    if not asked:
+        return (
+            f"{spec.name} may be called {_times(spec.quota)} in one task, and was. "
+            "Go on without it, or give the final answer."
+        )
+    before = f" and {_calls(made)} made before" if made else ""
+    return (
+        f"{_calls(asked)} of {spec.name} {'is' if asked == 1 else 'are'} asked for already{before}, "
+        f"and more than {spec.quota} may not be made in one task."
+    )
+
+
+def _calls(count: int) -> str:
+    return f"{count} call{'' if count == 1 else 's'}"
+
+
+def _times(count: int) -> str:
+    return f"{count} time{'' if count == 1 else 's'}"
 
 
 def _within(calls: list[ToolCall], left: int) -> tuple[ToolCall, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ...guards.watchdog_thresholds import BadWatchdog, read_watchdog, watchdog
+from ...guards.watchdog_thresholds import BadWatchdog, read_watchdog, task_types, watchdog
 from ...schemas import AgentJob, InvalidMessage, Reason
 from ..config import Config, ConfigError, file_text
 from ..dialects.choose import Dialects
@@ -38,7 +38,9 @@ class Sites:
         try:
             thresholds = watchdog(job.task_type, job.watchdog, deployment=self._tables)
         except BadWatchdog as error:
-            raise InvalidMessage(Reason.INVALID_FIELD, "$.watchdog", str(error)) from error
+            known = job.task_type in task_types(self._tables)
+            field = "$.watchdog" if known else "$.task_type"
+            raise InvalidMessage(Reason.INVALID_FIELD, field, str(error)) from error
         return Site(
             dialect=self._dialects.of(job),
             specs=tuple(specs[name] for name in dict.fromkeys(job.tools)),

@@ -97,6 +97,27 @@ class Registry:
         self._from[name] = source
 
 
+def announce(registry: Registry) -> None:
+    """Log at the start of a service which tools there are, and what a model will miss of them."""
+    if not registry.specs:
+        log.warning("no tools are registered: every job that asks for one is refused")
+        return
+    log.info("tools: %s", ", ".join(registry.specs))
+    for spec in registry.specs.values():
+        if spec.description.strip():
+            continue
+        if not spec.remote:
+            log.warning("tool %s has no docstring: a model is told its name alone", spec.name)
+        elif not spec.parameters:
+            log.warning(
+                "tool %s has neither description nor parameters in agent_tools_file: a model is "
+                "told its name alone. Write the file with `sluice agent tools --json`",
+                spec.name,
+            )
+        else:
+            log.warning("tool %s has no description in agent_tools_file", spec.name)
+
+
 async def _release(tool: Tool, job_id: str) -> None:
     try:
         async with asyncio.timeout(RELEASE_TIMEOUT_S):
@@ -168,11 +189,21 @@ def _of_modules(setting: str) -> Iterator[Tool]:
         try:
             module = importlib.import_module(name)
         except (Exception, SystemExit) as error:
+            hint = ""
+            if isinstance(error, ModuleNotFoundError) and _is_of(name, error.name):
+                hint = (
+                    f". It is looked for where Python finds modules, and in {here}; set PYTHONPATH "
+                    "for other folders"
+                )
             raise ConfigError(
-                f"agent_tools: module {name!r} can't be imported ({_cause(error)}). It is looked "
-                f"for where Python finds modules, and in {here}; set PYTHONPATH for other folders"
+                f"agent_tools: module {name!r} can't be imported ({_cause(error)}){hint}"
             ) from error
         yield from _of_module(module, f"agent_tools: module {name}")
+
+
+def _is_of(name: str, missing: str | None) -> bool:
+    """Whether the missing module is this one, or a package it is in, and none that it needs."""
+    return missing is not None and f"{name}.".startswith(f"{missing}.")
 
 
 def _of_module(module: ModuleType, what: str) -> list[Tool]:

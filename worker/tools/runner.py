@@ -14,9 +14,10 @@ from typing import Any, Final
 import msgspec
 
 from ...producer.tasks import see_through
+from ...schemas.errors import tame
 from ...schemas.tools import ToolResult, ToolStatus
 from .context import NO_FOLDER, ToolContext
-from .outcome import failed, raised, returned
+from .outcome import failed, raised, returned, said
 from .process import call_in_child
 from .tool import Tool, problem
 
@@ -27,6 +28,7 @@ MAX_ABANDONED: Final = 64
 MAX_CHILDREN: Final = 32
 # Longer text is looked at in a thread: it would hold up everything else.
 _SHORT_CHARS: Final = 50_000
+_LOGGED_CHARS: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,9 @@ def _told(outcome: _Gave | _Raised, tool: Tool) -> ToolResult:
     try:
         match outcome:
             case _Raised(error):
-                log.warning("tool %s raised", tool.name, exc_info=error)
+                # The model is told, and may have asked for it: nothing is wrong here.
+                log.info("tool %s raised %s", tool.name, tame(said(error), _LOGGED_CHARS))
+                log.debug("where tool %s raised", tool.name, exc_info=error)
                 return raised(error, volatile)
             case _Gave(value):
                 return returned(value, volatile)

@@ -20,7 +20,7 @@ from sluicegate.schemas import (
     decode,
 )
 from sluicegate.schemas import results as outcomes
-from sluicegate.schemas.agents import Closed, Dispatched, Ended, Returned, Round
+from sluicegate.schemas.agents import Begun, Closed, Dispatched, Ended, Returned, Round
 from sluicegate.worker.tools.tool import Tool, tool
 
 from ..conftest import Desk
@@ -93,7 +93,9 @@ async def test_a_task_with_two_tools_comes_to_its_answer(
     assert len(result.agent.done) == 2
     assert not result.agent.not_done
     assert result.usage.completion_tokens > 0
-    kinds = [type(line.entry) for line in await troupe.journal(this.id)]
+    entries = [line.entry for line in await troupe.journal(this.id)]
+    assert [each.job.task for each in entries if isinstance(each, Begun)] == [this.task]
+    kinds = [type(each) for each in entries if not isinstance(each, Begun)]
     assert kinds == [Dispatched, Returned, Closed, Dispatched, Returned, Closed, Closed, Ended]
     assert await desk.depth(desk.names.dead) == 0
     for queue in (desk.names.agents, desk.names.new_agents, desk.names.approvals):
