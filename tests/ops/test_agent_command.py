@@ -299,13 +299,16 @@ async def test_the_whole_result_as_json(troupe: Troupe, cli: Cli) -> None:
 async def test_publishing_alone_prints_the_id(cli: Cli, broker_url: str, namespace: str) -> None:
     done = await cli.run("agent", "submit", "--task", "-", "--id", "later", stdin="Do it.")
     assert (done.code, done.out) == (0, "later\n")
+    assert "without tools it can only answer" in done.err
+    some = await cli.run("agent", "submit", "--task", "x", "--tool", "find", "--reply", "default")
+    assert "without tools" not in some.err
     as_json = await cli.run("agent", "submit", "--task", "x", "--json", "--reply", "default")
     assert json.loads(as_json.out)["reply_to"] == "default"
     connection = await connect(broker_url, timeout_s=LIMIT_S, name="tests")
     try:
         async with one_channel(connection, LIMIT_S) as channel:
             there = await channel.queue_declare(Names(namespace).new_agents, passive=True)
-            assert there.message_count == 2
+            assert there.message_count == 3
     finally:
         await close(connection)
 

@@ -97,8 +97,9 @@ class Carrier:
             correlation_id=context.id,
         )
         # The newest is the one whose channel lives.
-        newest = deliveries.pop()
-        await self.settle(Settlement((), Verb.ACK), deliveries)
+        *older, newest = deliveries
+        deliveries.clear()  # what joins from here on is another's turn
+        await self.settle(Settlement((), Verb.ACK), older)
         try:
             done = await newest.exchange([message])
         except Unroutable as error:

@@ -105,10 +105,11 @@ def _over_quota(spec: ToolSpec, made: int, planned: Mapping[str, int]) -> str | 
             f"{spec.name} may be called {_times(spec.quota)} in one task, and was. "
             "Go on without it, or give the final answer."
         )
+    are = "is" if asked == 1 else "are"
     before = f" and {_calls(made)} made before" if made else ""
     return (
-        f"{_calls(asked)} of {spec.name} {'is' if asked == 1 else 'are'} asked for already{before}, "
-        f"and more than {spec.quota} may not be made in one task."
+        f"{_calls(asked)} of {spec.name} {are} asked for already{before}, and more than "
+        f"{spec.quota} may not be made in one task."
     )
 
 

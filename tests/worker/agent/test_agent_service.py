@@ -224,14 +224,14 @@ async def test_a_job_that_waits_long_for_room_is_not_given_up(
     caplog.set_level(logging.INFO)
 
     async def crowded(_: object) -> bool:
-        return caplog.text.count("no room within") < 2 * DELIVERY_LIMIT
+        return caplog.text.count("no room within") < DELIVERY_LIMIT + 2
 
-    monkeypatch.setattr("sluicegate.worker.agent.service._ROOM_SHARE", 1e-4)
+    monkeypatch.setattr("sluicegate.worker.agent.service._ROOM_SHARE", 1.5e-4)
     monkeypatch.setattr("sluicegate.worker.agent.service._Crowd.__call__", crowded)
     await troupe.worker(script(play))
     await troupe.agents([Slow(0).tool])
-    assert (await troupe.result(job(tools=("work",)))).ok
-    assert caplog.text.count("no room within") == 2 * DELIVERY_LIMIT
+    assert (await troupe.result(job(tools=("work",)), 90)).ok
+    assert caplog.text.count("no room within") >= DELIVERY_LIMIT + 2
     assert await desk.depth(desk.names.dead) == 0
 
 

@@ -281,6 +281,10 @@ async def test_thresholds_go_by_the_type_of_the_task(troupe: Troupe, bench: Benc
     refused = await troupe.result(job(tools=("find",), task_type="gardening"))
     assert isinstance(refused.outcome, outcomes.Rejected)
     assert "gardening" in refused.outcome.detail
+    assert refused.outcome.field == "$.task_type"
+    odd = await troupe.result(job(tools=("find",), watchdog={"rounds_mox": 1}))
+    assert isinstance(odd.outcome, outcomes.Rejected)
+    assert odd.outcome.field == "$.watchdog"
 
 
 # --- faults of tools ---

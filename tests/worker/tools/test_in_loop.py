@@ -81,6 +81,17 @@ async def test_what_it_returns_is_json(call: Call) -> None:
     assert result.fingerprint != fingerprint(result.content, ())
 
 
+async def test_an_error_is_one_line_in_the_log(
+    call: Call, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, "sluicegate"):
+        await call(fails, how="error")
+    told = [each for each in caplog.records if "fails" in each.getMessage()]
+    assert [each.levelname for each in told] == ["INFO", "DEBUG"]
+    assert told[0].getMessage() == "tool fails raised ValueError: no such file"
+    assert [each.exc_info is not None for each in told] == [False, True]
+
+
 @pytest.mark.parametrize(
     ("how", "said"),
     [

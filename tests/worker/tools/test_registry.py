@@ -14,7 +14,7 @@ import pytest
 from sluicegate.schemas.tools import ToolSpec
 from sluicegate.worker.config import Config, ConfigError
 from sluicegate.worker.tools import ToolContext, registry, tool
-from sluicegate.worker.tools.registry import Registry
+from sluicegate.worker.tools.registry import Registry, announce
 from sluicegate.worker.tools.runner import Runner
 
 from .calls import WAIT_S
@@ -128,6 +128,53 @@ def test_modules_that_can_not_be_used(text: str | None, said: str, write: Write)
         write("their_tools.py", text)
     with pytest.raises(ConfigError, match=f"their_tools.*{said}"):
         loaded(agent_tools="their_tools")
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (None, True),
+        ("import nobody_has_this", False),
+        ("raise OSError('no disk')", False),
+    ],
+)
+def test_where_modules_are_looked_for_is_told_only_if_it_is_missing(
+    text: str | None, hint: bool, write: Write
+) -> None:
+    if text is not None:
+        write("their_tools.py", text)
+    with pytest.raises(ConfigError) as raised:
+        loaded(agent_tools="their_tools")
+    assert ("PYTHONPATH" in str(raised.value)) is hint
+    with pytest.raises(ConfigError, match="PYTHONPATH"):
+        loaded(agent_tools="nobody_has_this.tools")
+
+
+def test_a_service_says_which_tools_it_has(caplog: pytest.LogCaptureFixture) -> None:
+    @tool
+    async def told() -> None:
+        """Does it."""
+
+    @tool
+    async def untold() -> None: ...
+
+    bare = ToolSpec(name="bare")
+    schema = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    nameless = ToolSpec(name="nameless", parameters=schema)
+    with caplog.at_level(logging.INFO):
+        announce(Registry([told, untold], [bare, nameless]))
+    assert [each.levelname for each in caplog.records] == ["INFO", "WARNING", "WARNING", "WARNING"]
+    lines = caplog.messages
+    assert lines[0] == "tools: told, untold, bare, nameless"
+    assert "untold has no docstring" in lines[1]
+    assert "bare has neither description nor parameters" in lines[2]
+    assert "nameless has no description" in lines[3]
+
+
+def test_a_service_without_tools_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    announce(Registry())
+    (only,) = caplog.records
+    assert (only.levelname, "no tools are registered" in only.message) == ("WARNING", True)
 
 
 @pytest.mark.parametrize("name", ["..", "a b", "x/y.py", "."])
