@@ -322,7 +322,9 @@ async def test_who_stops_waiting_stops_nothing(cli: Cli) -> None:
 
 @pytest.mark.broker
 async def test_ctrl_c_stops_waiting_and_says_how_to_go_on(cli: Cli) -> None:
-    process = await cli.start("agent", "submit", "--task", "x", "--id", "on-1", "--wait")
+    process = await cli.start(
+        "agent", "submit", "--task", "x", "--tool", "find", "--id", "on-1", "--wait"
+    )
     assert process.stderr is not None
     async with asyncio.timeout(LIMIT_S):
         assert b"job on-1" in await process.stderr.readline()

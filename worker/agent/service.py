@@ -19,7 +19,7 @@ from ..event_stream import EventStream
 from ..frame import ExitCode, Service, until_signalled, versions
 from ..publications import Identity
 from ..settler import Settler
-from ..tools.registry import Registry
+from ..tools.registry import Registry, announce
 from .carrier import Carrier
 from .effects import Effects
 from .embedding import make_cosine
@@ -53,6 +53,7 @@ class Orchestrator(Service):
         self._tables = watchdog_tables(config)
         self._registry = registry if registry is not None else Registry.load(config)
         check_tools(config, self._registry)
+        announce(self._registry)
         self._cosine: Cosine | None = None
         self._caller: ToolCaller | None = None
 

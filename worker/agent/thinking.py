@@ -10,6 +10,7 @@ from ...schemas import AgentContext, GenerationResult, ParseFailure, Reason, Sto
 from ...schemas import results as outcomes
 from ...schemas.agents import Closed, round_job_id
 from ...schemas.errors import tame
+from ...schemas.limits import MAX_QUOTE_CHARS
 from .. import metrics
 from ..dialects.dialect import Parsed
 from . import rounds
@@ -133,7 +134,8 @@ def _read(site: Site, result: GenerationResult) -> Parsed:
     parsed = site.dialect.parse(result.text, result.finish_reason, site.specs)
     if parsed.answer is not None and result.stop_string in site.dialect.stop:
         detail = f"the answer ran into {result.stop_string!r}: begin no line of it with that"
-        failure = ParseFailure(kind="mixed", detail=tame(detail), quote=tame(parsed.answer, 200))
+        quote = tame(" ".join(parsed.answer.split()), MAX_QUOTE_CHARS)
+        failure = ParseFailure(kind="mixed", detail=tame(detail), quote=quote)
         return Parsed(prose=parsed.prose, failure=failure)
     return parsed
 

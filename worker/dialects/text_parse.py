@@ -194,5 +194,7 @@ def _require_one(some: list[Part], calls: tuple[Asked, ...], answers: list[str])
 def failure(kind: Kind, detail: str, quote: str) -> ParseFailure:
     """A failure within its limits, fit for a log."""
     return ParseFailure(
-        kind=kind, detail=tame(detail, MAX_DETAIL), quote=tame(quote.strip(), MAX_QUOTE_CHARS)
+        kind=kind,
+        detail=tame(" ".join(detail.split()), MAX_DETAIL),
+        quote=tame(" ".join(quote.split()), MAX_QUOTE_CHARS),
     )
