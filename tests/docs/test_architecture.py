@@ -176,6 +176,13 @@ STEPS: dict[str, Callable[[], Settlement]] = {
         WHO, AGENT_JOB, delivery(), NOW
     ),
     "can't be decoded, its id readable": lambda: buried(b'{"id": "a"}'),
+    "the same, on the last delivery": lambda: over(
+        Partial(reason=Reason.GENERATION_FAILED, detail="its step failed")
+    ),
+    "its state can't be right": lambda: over(Partial(reason=Reason.INVALID_FIELD, detail="no")),
+    "a copy of a job under way, for another reply key": lambda: agent_endings.under_way(
+        WHO, AGENT_JOB, "orders", NOW
+    ),
 }
 
 WORDS: dict[type[object], str] = {

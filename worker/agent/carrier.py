@@ -107,6 +107,10 @@ class Carrier:
             unroutable = InvalidMessage(Reason.RESULT_UNROUTABLE, "$", str(error))
             await self.settle(bury(self._who, newest, unroutable), [])
             return False
+        except Exception:
+            # A fault of ours: it is still there to be given back.
+            deliveries.append(newest)
+            raise
         if not done:
             log.warning(
                 "the channel is gone, revision %d is left to the broker", move.context.revision
