@@ -139,6 +139,8 @@ class Ledger(Generic[D]):
         self._held.setdefault(result.job_id, {})[result.attempt] = Held(result, delivery)
         self.held += 1
         if slot is not None and unanswered:
+            # Not for whoever takes what nobody asks for: an earlier one of the job may lie there.
+            self._orphans.pop(result.job_id, None)
             slot.announce()
             return []
         self._orphan(result.job_id)

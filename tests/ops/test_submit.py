@@ -155,7 +155,10 @@ def partly(job: GenerationJob) -> GenerationResult:
         stopped=Stop(reason=Reason.BUDGET_SPENT),
         written_by="template",
         done=("round 1: search gave 17",),
-        not_done=tuple(f"round {n}: send_mail \x1b[31m was not run" for n in range(1, 9)),
+        not_done=(
+            *(f"round {n}: send_mail \x1b[31m was not run" for n in range(1, 3)),
+            *(f"round {n}: letter {n} was not written" for n in range(3, 9)),
+        ),
     )
     return msgspec.structs.replace(answer(job), outcome=SHORT, agent=record)
 
@@ -781,8 +784,9 @@ class TestResults:
             "job-1: partial (budget_spent): no tokens are left (agent: 12 rounds, 1 call, "
             "2 warnings, its text was put together from the record)"
         )
-        assert title == "not done (3 more before these):"
-        assert listed[0].startswith("  - round 4: send_mail")
+        # Two that are alike are one; seven are left of eight.
+        assert title == "not done (2 more before these):"
+        assert listed[0].startswith("  - round 4: letter 4")
         assert listed[4].startswith("  - round 8: ")
         assert listed[5] == "You said: hello"
         assert "\x1b" not in taken.out

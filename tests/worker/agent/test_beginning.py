@@ -8,10 +8,9 @@ from typing import Any, cast
 import pytest
 from sluicegate.producer.subscription import Delivery
 from sluicegate.producer.transaction import Outgoing
-from sluicegate.schemas import AgentJob, Names, decode, encode
+from sluicegate.schemas import AgentContext, AgentJob, Names, decode, encode
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker.agent.beginning import Beginning
-from sluicegate.worker.agent.moves import Goes
 from sluicegate.worker.publications import Identity, Settlement
 
 from .troupe import WAIT_S, job
@@ -51,8 +50,8 @@ class Carried:
             raise ZeroDivisionError
         return False
 
-    async def hand_on(self, move: Goes, deliveries: list[Message]) -> bool:
-        self.begun.append((move.context.id, deliveries.pop()))
+    async def begin(self, context: AgentContext, deliveries: list[Message]) -> bool:
+        self.begun.append((context.id, deliveries.pop()))
         return False
 
 
