@@ -3,11 +3,10 @@
 import click
 from msgspec import structs
 
-from ..schemas.errors import SluiceError
-from ..worker.config import Config, ConfigError
+from ..worker.config import Config
 from . import cmd_worker
-from .console import CannotStart
-from .settings import ByTopic, current_settings, option_flags
+from .service_command import on_port, serve
+from .settings import ByTopic, option_flags
 
 # A worker on the same host has the port that is the default, a checker the next one.
 PORT = 9466
@@ -67,16 +66,9 @@ def command(config: Config) -> None:
     # The service pulls in the broker's client and more, which `--help` doesn't need.
     from ..worker.agent.service import run_agents  # noqa: PLC0415
 
-    if current_settings().sources["metrics_port"].kind == "default":
-        config = structs.replace(config, metrics_port=PORT)
+    config = on_port(config, PORT)
     ready = with_tokenizer(config)
-    try:
-        code = run_agents(ready)
-    except ConfigError:
-        raise
-    except SluiceError as error:
-        raise CannotStart(str(error)) from error
-    click.get_current_context().exit(code)
+    serve(run_agents, ready)
 
 
 def with_tokenizer(config: Config) -> Config:

@@ -3,10 +3,9 @@
 import click
 from msgspec import structs
 
-from ..schemas.errors import SluiceError
-from ..worker.config import Config, ConfigError
-from .console import CannotStart
-from .settings import ByTopic, current_settings, option_flags
+from ..worker.config import Config
+from .service_command import on_port, serve
+from .settings import ByTopic, option_flags
 
 # Other services on the same host have those before it.
 PORT = 9467
@@ -46,14 +45,7 @@ def command(config: Config) -> None:
     # The service pulls in the broker's client and more, which `--help` doesn't need.
     from ..worker.tools.server import run_tool_server  # noqa: PLC0415
 
-    if current_settings().sources["metrics_port"].kind == "default":
-        config = structs.replace(config, metrics_port=PORT)
+    config = on_port(config, PORT)
     # What is served elsewhere is not served here.
     config = structs.replace(config, agent_tools_file="")
-    try:
-        code = run_tool_server(config)
-    except ConfigError:
-        raise
-    except SluiceError as error:
-        raise CannotStart(str(error)) from error
-    click.get_current_context().exit(code)
+    serve(run_tool_server, config)

@@ -5,10 +5,9 @@ import os
 import click
 from msgspec import structs
 
-from ..schemas.errors import SluiceError
-from ..worker.config import Config, ConfigError
-from .console import CannotStart
-from .settings import ByTopic, current_settings, option_flags
+from ..worker.config import Config
+from .service_command import on_port, serve
+from .settings import ByTopic, option_flags
 
 # A worker on the same host has the port that is the default.
 PORT = 9465
@@ -60,16 +59,9 @@ def command(config: Config) -> None:
     # The service pulls in the broker's client and more, which `--help` doesn't need.
     from ..worker.checker import run_checker  # noqa: PLC0415
 
-    if current_settings().sources["metrics_port"].kind == "default":
-        config = structs.replace(config, metrics_port=PORT)
+    config = on_port(config, PORT)
     ready = with_scoring_model(config)
-    try:
-        code = run_checker(ready)
-    except ConfigError:
-        raise
-    except SluiceError as error:
-        raise CannotStart(str(error)) from error
-    click.get_current_context().exit(code)
+    serve(run_checker, ready)
 
 
 def with_scoring_model(config: Config) -> Config:

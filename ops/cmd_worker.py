@@ -5,9 +5,8 @@ import os
 import click
 from msgspec import structs
 
-from ..schemas.errors import SluiceError
-from ..worker.config import Config, ConfigError
-from .console import CannotStart
+from ..worker.config import Config
+from .service_command import serve
 from .settings import ByTopic, option_flags
 
 
@@ -31,13 +30,7 @@ def command(config: Config) -> None:
     from ..worker.service import run_worker  # noqa: PLC0415
 
     ready = with_model(config)
-    try:
-        code = run_worker(ready)
-    except ConfigError:
-        raise
-    except SluiceError as error:
-        raise CannotStart(str(error)) from error
-    click.get_current_context().exit(code)
+    serve(run_worker, ready)
 
 
 def with_model(config: Config) -> Config:
