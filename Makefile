@@ -1,8 +1,8 @@
 # `make help` says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench lock clean
+.PHONY: help setup demo test check bench chaos lock clean
 
-# For `make test` (ARGS="tests/ops -k broker") and `make bench` (ARGS=--help).
+# For `make test` (ARGS="tests/ops -k broker"), `make bench` (ARGS=--help) and `make chaos`.
 ARGS ?=
 PYTHON := .venv/bin/python
 
@@ -26,6 +26,9 @@ check: ## lint, format and types, all strict
 
 bench: setup ## jobs per second through the queue, beside raw aio-pika, FastStream and taskiq
 	@$(PYTHON) -m tests.bench.queue $(ARGS)
+
+chaos: setup ## 10,000 jobs while broker, network and services fail, and a count of what became of them
+	@$(PYTHON) -m tests.chaos --jobs 10000 $(ARGS)
 
 lock: ## pin the newest allowed packages in locks/cpu.txt (minutes); then run the tests
 	@sh ops/setup.sh lock

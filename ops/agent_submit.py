@@ -18,6 +18,7 @@ from ..producer import (
     SluiceError,
 )
 from ..worker.config import Config
+from ..worker.secrecy import secrecy_of
 from . import agent_text
 
 Tell = Callable[[str], None]
@@ -42,6 +43,7 @@ async def publish_and_follow(
         reply,
         namespace=config.namespace,
         connect_timeout_s=config.connect_timeout_s,
+        secrecy=secrecy_of(config),
         publish_timeout_s=config.publish_timeout_s,
     ) as producer:
         handle = await producer.publish(job)

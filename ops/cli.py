@@ -26,8 +26,14 @@ COMMANDS: Final[dict[str, str]] = {
     "agent": "Run agent jobs: models with tools, watched and bounded.",
     "submit": "Publish jobs, and wait for their results.",
     "watch": "Follow one job as it happens.",
+    "cancel": "Call jobs off.",
+    "pause": "Have services take nothing more for a while; print what is paused.",
+    "resume": "Lift a pause.",
+    "top": "Show queues, workers, gates and trouble, live.",
     "dlq": "See why jobs died; send them back, or clear them away.",
+    "report": "Write one HTML page about results, dead letters and a time span.",
     "results": "Take the results that wait on a reply queue.",
+    "doctor": "Look at everything that bites, and say what to do about it.",
     "topology": "Create, compare or print the exchanges and queues.",
     "schema": "Print the JSON Schema of the messages.",
     "config": "Print the settings in force, or a template for a file.",
@@ -60,8 +66,9 @@ environment variable SLUICE_<NAME>, the flag --<name>. The most wanted:
 
 \b
 Exit status: 0 done; 1 the work failed or a difference was found; 2 bad usage or
-input; 3 can't start (broker, topology, model); 4 a worker lost its engine: start
-it afresh; 130 interrupted.
+input; 3 can't start (broker, topology, model); 4 a worker lost its engine, or a
+checker's batch is stuck: start it afresh; 5 a worker has no engine that works and
+gave up: see to it first; 130 interrupted.
 """
 
 

@@ -12,6 +12,7 @@ import msgspec
 from ..schemas import Names
 from ..schemas.limits import MAX_DETAIL
 from ..worker.config import Config
+from ..worker.secrecy import secrecy_of
 from . import console
 from .dlq_filter import age, utc_now
 from .dlq_text import escaped, one_line
@@ -199,6 +200,7 @@ def _say(
             by=one_line(login() if by is None else by, _NAME_CHARS),
             why=one_line(why, MAX_DETAIL),
             timeout_s=config.connect_timeout_s,
+            secrecy=secrecy_of(config),
         )
     )
     click.echo("\n".join(said(done, state)))

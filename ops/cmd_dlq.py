@@ -15,6 +15,7 @@ from ..worker.config import Config
 from . import console
 from .dlq_export import labelled, whole
 from .dlq_filter import Filter, Wanted, utc_now
+from .dlq_keygen import keygen
 from .dlq_letter import Letter
 from .dlq_options import colour_wanted, each_letter, filter_options, terminal_width
 from .dlq_output import Telling, opened
@@ -24,7 +25,7 @@ from .dlq_take_commands import purge, requeue
 from .dlq_text import escaped
 from .settings import ByTopic, option_flags
 
-_BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s")
+_BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s", "dlq_key_file")
 # Of letters that an id cut short may mean: with more, the id is not enough anyway.
 _MOST_MEANT: Final = 16
 
@@ -208,16 +209,17 @@ def export(
     """
     if out is not None and out.is_file() and out.stat().st_size and not force:
         raise click.UsageError(f"{out} is there already: --force replaces it")
-    now, letters, lines, agents = utc_now(), 0, 0, 0
+    now, letters, lines, agents, hidden = utc_now(), 0, 0, 0, 0
     told: set[str] = set()
     with opened(out) as file:
 
         def visit(letter: Letter) -> None:
-            nonlocal letters, lines, agents
+            nonlocal letters, lines, agents, hidden
             if not wanted.fits(letter, now) or (not raw and letter.head.key in told):
                 return
             letters += 1
             agents += letter.agent_job is not None
+            hidden += bool(letter.hidden)
             for line in [whole(letter)] if raw else labelled(letter, channel):
                 file.write(escaped(msgspec.json.encode(line)) + b"\n")
                 lines += 1
@@ -226,6 +228,11 @@ def export(
         asyncio.run(each_letter(config, visit))
     of_agents = f", {agents} of them agent jobs, which --raw has" if agents and not raw else ""
     click.echo(f"{lines} lines, of {letters} dead letters{of_agents}", err=True)
+    if hidden:
+        console.warning(
+            f"{hidden} of them have their texts redacted or encrypted; --key FILE opens those that "
+            "are encrypted for it"
+        )
 
 
 @command.command(name="replay", cls=ByTopic)
@@ -309,5 +316,6 @@ def _the_one(config: Config, letter_id: str) -> tuple[Letter, int]:
     return next(shelf[key] for shelf in meant if key in shelf), copies[key]
 
 
+command.add_command(keygen)
 command.add_command(requeue)
 command.add_command(purge)

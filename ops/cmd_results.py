@@ -7,6 +7,7 @@ import click
 from ..producer import Producer
 from ..schemas.codec import encode
 from ..worker.config import Config
+from ..worker.secrecy import secrecy_of
 from . import agent_text
 from .reasoning_text import of_result
 from .seconds import SECONDS
@@ -56,6 +57,7 @@ async def _take(config: Config, reply: str, idle_s: float, *, as_json: bool) -> 
         reply,
         namespace=config.namespace,
         connect_timeout_s=config.connect_timeout_s,
+        secrecy=secrecy_of(config),
         events=False,
     ) as producer:
         async for result in producer.results(idle_s=idle_s):

@@ -9,11 +9,13 @@ from aio_pika.abc import AbstractRobustConnection
 from ..producer import declare
 from ..producer.connection import close, connect, safe_url, server_version
 from ..producer.versions import WrongBroker, remarks, require_version
-from ..schemas.topology import Topology, topology
+from ..schemas.topology import topology
 from ..worker.config import Config
 from . import console, management, topology_amqp
 from .settings import BadSetting, option_flags
-from .topology_check import BINDINGS_UNSEEN, Observed, compare, notes
+from .topology_check import compare, notes
+from .topology_definitions_command import command as definitions
+from .topology_observed import observe
 from .topology_report import Applied, Checked, drawn
 
 BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s")
@@ -30,6 +32,7 @@ def command() -> None:
       sluice topology show
       sluice topology apply --amqp-url amqp://user:password@host:5672/
       sluice topology check || echo "not as it should be"
+      sluice topology definitions --users > definitions.json
     """
 
 
@@ -108,6 +111,9 @@ def check(config: Config, management_url: str | None, as_json: bool) -> None:
     click.get_current_context().exit(console.FAILED if checked.differences else console.OK)
 
 
+command.add_command(definitions)
+
+
 async def _apply(config: Config) -> Applied:
     wanted = topology(config.namespace)
     connection = await _connect(config)
@@ -142,7 +148,7 @@ async def _check(config: Config, api: management.Access, *, api_is_given: bool) 
     wanted = topology(config.namespace)
     connection = await _connect(config)
     try:
-        observed = await _observe(connection, wanted, api, api_is_given=api_is_given)
+        observed = await observe(connection, wanted, api, api_is_given=api_is_given)
         version = server_version(connection)
     finally:
         await close(connection)
@@ -158,32 +164,6 @@ async def _check(config: Config, api: management.Access, *, api_is_given: bool) 
     )
 
 
-async def _observe(
-    connection: AbstractRobustConnection,
-    wanted: Topology,
-    api: management.Access,
-    *,
-    api_is_given: bool,
-) -> Observed:
-    """All of it by the management API where that answers, or else what AMQP can tell.
-
-    Raises CannotStart where the API was asked for by name and can't be used.
-    """
-    try:
-        name = _cluster_name(connection)
-        return await asyncio.to_thread(management.observe, api, cluster_name=name)
-    except management.NoManagement as error:
-        if api_is_given:
-            raise console.CannotStart(f"the management API: {error}") from None
-        observed = await topology_amqp.observe(connection, wanted)
-        return Observed(
-            observed.exchanges,
-            observed.queues,
-            None,
-            (f"{BINDINGS_UNSEEN} ({error})", *observed.unchecked),
-        )
-
-
 async def _connect(config: Config) -> AbstractRobustConnection:
     connection = await connect(
         config.amqp_url, timeout_s=config.connect_timeout_s, name="sluice topology"
@@ -194,12 +174,3 @@ async def _connect(config: Config) -> AbstractRobustConnection:
         await close(connection)
         raise
     return connection
-
-
-def _cluster_name(connection: AbstractRobustConnection) -> str | None:
-    """What the broker calls itself, or None where it doesn't say."""
-    transport = connection.transport
-    name = transport.connection.server_properties.get("cluster_name") if transport else None
-    if isinstance(name, bytes):
-        return name.decode(errors="replace")
-    return name if isinstance(name, str) else None

@@ -18,6 +18,11 @@ def command(config: Config) -> None:
     The first signal stops taking, finishes what can be finished in --drain-grace-s and hands the
     rest back; the second ends at once. No message is lost either way.
 
+    It watches its engine, and tries it with a prompt of its own (--canary-prompt). One that dies,
+    hangs, runs out of memory or brings no numbers is replaced, --engine-restarts times in half an
+    hour. Exit status: 0 stopped; 2 bad settings; 3 can't start; 4 its engine is lost, and
+    --engine-restarts is 0: start it afresh; 5 no engine works: see to it before it is started.
+
     \b
     Examples:
       sluice worker                                    the embedded model, for trying out

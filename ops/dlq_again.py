@@ -48,6 +48,8 @@ def _next_attempt(letter: Letter, job: GenerationJob) -> int:
 
 def again(letter: Letter, names: Names, changes: Changes, now: datetime) -> Sending | Refusal:
     """What is published in the letter's place, or why nothing can be."""
+    if letter.hidden:
+        return Refusal(letter.hidden)
     try:
         if letter.agent_job is not None:
             return agent_again(letter, letter.agent_job, names, changes, now)

@@ -15,8 +15,8 @@ from .dlq_tables import as_data
 def labelled(letter: Letter, channel: Channel = "content") -> Iterator[dict[str, Any]]:
     """One line for each attempt whose rejected text was kept, or of the channel "reasoning" what
     was thought before it: a bad text, its class being what was found in it. `onset` is where the
-    first bad place begins, if that is known."""
-    for record in letter.lineage.attempts:
+    first bad place begins, if that is known, and `spans` are all of them."""
+    for record in () if letter.hidden else letter.lineage.attempts:
         text = failed_text(record) if channel == "content" else _thought(record)
         if not text:
             continue
@@ -37,6 +37,7 @@ def labelled(letter: Letter, channel: Channel = "content") -> Iterator[dict[str,
         }
         if spans := bad_spans(record, channel):
             line["onset"] = spans[0][0]
+            line["spans"] = spans
         if letter.job is not None:
             line |= _of_job(letter.job, channel)
         if channel == "content" and len(text) < record.text_chars:
@@ -60,8 +61,8 @@ def _of_job(job: GenerationJob, channel: Channel) -> dict[str, Any]:
 
 
 def whole(letter: Letter) -> dict[str, Any]:
-    """The letter as it lies there: `message` as JSON, or `body` in base64 where it can't be read;
-    with what the broker knows of it."""
+    """The letter as it lies there, opened where there was a key for it: `message` as JSON, or
+    `body` in base64 where it can't be read; with what the broker knows of it."""
     properties = letter.properties
     line: dict[str, Any] = {
         **as_data(letter.head),
@@ -69,6 +70,8 @@ def whole(letter: Letter) -> dict[str, Any]:
         "message_type": properties.message_type,
         "deaths": letter.deaths,
     }
+    if letter.was_sealed:
+        return {**line, "message": letter.message}
     if letter.message is not None:
         return {**line, "message": msgspec.Raw(letter.body)}
     return {**line, "body": letter.body}

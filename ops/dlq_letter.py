@@ -1,7 +1,7 @@
 """What lies in the queue of dead letters, made into one view of it. Pure: bytes and headers in."""
 
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -28,7 +28,11 @@ from ..schemas.lineage import Channel
 from .dlq_advice import INVALID_HERE, OLDER_HERE, UNDECODABLE, UNKNOWN, advice, broker_sentence
 from .dlq_culprit import culprit, worker_of
 from .dlq_deaths import Death, aware, deaths_of
+from .dlq_keys import opened
 from .dlq_loose import Loose, loose
+
+if TYPE_CHECKING:
+    from ..producer.sealing import OpeningKey
 
 Kind = Literal["letter", "job", "candidate", "agent_job", "agent_context", "raw"]
 Kept = DeadLetter | GenerationJob | Candidate | AgentJob | AgentContext
@@ -85,7 +89,8 @@ class Head(Struct, frozen=True, kw_only=True):
 
 class Letter(Struct, frozen=True, kw_only=True):
     """A dead message and what could be read of it. `message` is None for a raw body, and then
-    `trouble` says why."""
+    `trouble` says why. `hidden`: why its texts are not there, where they are hidden; `was_sealed`:
+    they were, and a key opened them."""
 
     head: Head
     body: bytes
@@ -93,6 +98,8 @@ class Letter(Struct, frozen=True, kw_only=True):
     deaths: tuple[Death, ...] = ()
     message: Kept | None = None
     trouble: str = ""
+    hidden: str = ""
+    was_sealed: bool = False
 
     @property
     def job(self) -> GenerationJob | None:
@@ -165,10 +172,17 @@ class Letter(Struct, frozen=True, kw_only=True):
         return {}
 
 
-def read_letter(body: bytes, properties: Properties, position: int = 0) -> Letter:
-    """The view of a dead message. Never raises for what is in it. O(len(body))."""
+def read_letter(
+    body: bytes, properties: Properties, position: int = 0, key: "OpeningKey | None" = None
+) -> Letter:
+    """The view of a dead message, opened where it is sealed for this key. Never raises for what is
+    in it. O(len(body))."""
     deaths = tuple(deaths_of(properties.headers))
     message, trouble = _decoded(body)
+    hidden, was_sealed = "", False
+    if isinstance(message, DeadLetter):
+        was_sealed = message.texts == "encrypted"
+        message, hidden = opened(message, key)
     draft = Letter(
         head=_head(body, properties, deaths, message, trouble, position),
         body=body,
@@ -176,6 +190,8 @@ def read_letter(body: bytes, properties: Properties, position: int = 0) -> Lette
         deaths=deaths,
         message=message,
         trouble=trouble,
+        hidden=hidden,
+        was_sealed=was_sealed and not hidden,
     )
     # The head is made of what the view tells, too.
     lineage, job, scene = draft.lineage, draft.job or draft.agent_job, draft.scene

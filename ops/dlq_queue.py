@@ -12,8 +12,10 @@ from msgspec import Struct
 
 from ..producer import look as whole
 from ..producer.look import LookLost, SomebodyLooks
+from ..producer.sealing import OpeningKey
 from ..schemas.topology import Names
 from ..worker.config import Config
+from .dlq_keys import opener
 from .dlq_letter import Letter, Properties, read_letter
 
 __all__ = ["Dead", "Look", "LookLost", "SomebodyLooks", "looking"]
@@ -33,11 +35,12 @@ class Dead(Struct, frozen=True):
 
 class Look:
     """The dead letters in hand: every one once, oldest first, none of them settled. `held` is the
-    queue itself."""
+    queue itself, `key` opens those that are encrypted."""
 
-    def __init__(self, held: whole.Look, names: Names) -> None:
+    def __init__(self, held: whole.Look, names: Names, key: OpeningKey | None = None) -> None:
         self.held = held
         self.names = names
+        self.key = key
 
     @property
     def total(self) -> int:
@@ -52,7 +55,7 @@ class Look:
         position = 0
         async with aclosing(self.held.messages()) as messages:
             async for message in messages:
-                yield Dead(_read(message, position), message.delivery_tag or 0)
+                yield Dead(_read(message, position, self.key), message.delivery_tag or 0)
                 position += 1
 
 
@@ -61,9 +64,11 @@ async def looking(config: Config) -> AsyncGenerator[Look]:
     """The queue of dead letters in hand, alone. When the context ends, however it does, all that
     was not acknowledged lies there as before.
 
-    Raises BrokerUnreachable, TopologyMissing, AccessRefused, SomebodyLooks.
+    Raises BrokerUnreachable, TopologyMissing, AccessRefused, SomebodyLooks; ConfigError for a key
+    that can't be used.
     """
     names = Names(config.namespace)
+    key = opener(config)
     async with whole.looking(
         config.amqp_url,
         whole.Subject(names.dead, "the dead letters", "`sluice dlq`"),
@@ -71,10 +76,10 @@ async def looking(config: Config) -> AsyncGenerator[Look]:
         name=f"sluice dlq {socket.gethostname()}:{os.getpid()}",
         patience=whole.Patience(LOCK_WAIT_S, _IDLE_S, _MOST_IDLE_S, LARGEST_PREFETCH),
     ) as held:
-        yield Look(held, names)
+        yield Look(held, names, key)
 
 
-def _read(message: DeliveredMessage, position: int) -> Letter:
+def _read(message: DeliveredMessage, position: int, key: OpeningKey | None) -> Letter:
     given = message.header.properties
     return read_letter(
         message.body,
@@ -87,4 +92,5 @@ def _read(message: DeliveredMessage, position: int) -> Letter:
             headers=cast("dict[str, Any]", given.headers or {}),
         ),
         position,
+        key,
     )

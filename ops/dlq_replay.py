@@ -56,8 +56,10 @@ def attempts_of(
     """Each attempt on record with the job as it ran it; or one of them alone.
 
     Raises NothingToReplay: without a job or a record; and for attempts from before the job was sent
-    back, whose parameters nobody knows any more.
+    back, whose parameters nobody knows any more; or where its texts are hidden.
     """
+    if letter.hidden:
+        raise NothingToReplay(f"{letter.hidden}; there is nothing to run again")
     if letter.agent_job is not None:
         raise NothingToReplay(
             "an agent job is not run again here: its tools would do again what they did. `sluice "

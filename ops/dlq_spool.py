@@ -7,6 +7,7 @@ from typing import IO
 
 from msgspec import Struct, structs
 
+from ..producer.sealing import OpeningKey
 from .dlq_again import twin
 from .dlq_changes import Changes
 from .dlq_letter import Letter, Properties, read_letter
@@ -41,9 +42,11 @@ class Spool:
         self._file = file
         self._changes = changes
         self._chosen: dict[str, Chosen] = {}
+        self._key: OpeningKey | None = None
 
     async def fill(self, look: Look, keys: Collection[str], stop: asyncio.Event) -> None:
         """Read the queue to its end, or until `stop`."""
+        self._key = look.key
         async with aclosing(look.letters()) as letters:
             async for dead in letters:
                 if stop.is_set():
@@ -81,4 +84,4 @@ class Spool:
         """It once more."""
         self._file.seek(chosen.offset)
         body = self._file.read(chosen.length)
-        return read_letter(body, chosen.properties, chosen.position)
+        return read_letter(body, chosen.properties, chosen.position, self._key)

@@ -129,6 +129,10 @@ def _what(letter: Letter, now: datetime, copies: int) -> Iterator[tuple[str, str
                 400,
             ),
         )
+    if letter.hidden:
+        yield "texts", one_line(letter.hidden, 300)
+    elif letter.was_sealed:
+        yield "texts", "were encrypted, and opened with your key"
     yield "size", f"{head.bytes:,} bytes"
 
 

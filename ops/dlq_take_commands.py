@@ -26,7 +26,13 @@ from .dlq_sending import Sending
 from .dlq_text import one_line
 from .settings import ByTopic, option_flags
 
-_BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s", "publish_timeout_s")
+_BROKER: Final = (
+    "amqp_url",
+    "namespace",
+    "connect_timeout_s",
+    "publish_timeout_s",
+    "dlq_key_file",
+)
 _REFUSALS_SHOWN: Final = 20
 
 

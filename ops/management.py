@@ -1,9 +1,13 @@
 """RabbitMQ's management API, as far as comparing the topology needs it. Read only."""
 
 import base64
+import contextlib
 import http.client
+import ssl
 import urllib.error
 import urllib.request
+from collections.abc import Generator
+from email.utils import mktime_tz, parsedate_tz
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -11,6 +15,7 @@ import msgspec
 from msgspec import Struct
 from yarl import URL
 
+from ..producer import tls
 from ..schemas.topology import Binding
 from .topology_check import ExchangeBinding, Observed, Properties
 
@@ -25,12 +30,14 @@ class NoManagement(Exception):
 
 
 class Access(Struct, frozen=True):
-    """Where the API is and who asks. Its repr keeps the password to itself."""
+    """Where the API is and who asks. Its repr keeps the password to itself. `broker_url`: by whose
+    parameters for TLS an https:// API is checked."""
 
     url: str
     user: str
     password: str
     vhost: str
+    broker_url: str = ""
 
     def __repr__(self) -> str:
         return f"Access(url={self.url!r}, user={self.user!r}, vhost={self.vhost!r})"
@@ -56,6 +63,34 @@ class _Queue(Struct):
     exclusive: bool = False
     type: str = "classic"
     arguments: dict[str, Any] = {}
+
+
+class Depth(Struct):
+    """How a queue stands. Numbers are null until the broker has counted for the first time."""
+
+    name: str
+    messages_ready: int | None = None
+    messages_unacknowledged: int | None = None
+    consumers: int = 0
+
+
+class _Ruled(Struct):
+    name: str
+    arguments: dict[str, Any] = {}
+    # An empty list where there is none, in some versions.
+    effective_policy_definition: dict[str, Any] | list[Any] | None = None
+
+
+class Node(Struct):
+    """How a node of the broker stands. Sizes are bytes."""
+
+    name: str
+    running: bool = True
+    mem_alarm: bool = False
+    disk_free_alarm: bool = False
+    disk_free: int = 0
+    fd_used: int = 0
+    fd_total: int = 0
 
 
 class _Binding(Struct):
@@ -85,6 +120,7 @@ def access(amqp_url: str, management_url: str | None) -> Access:
         user=url.user or broker.user or "guest",
         password=(url.password if url.user else broker.password) or "guest",
         vhost=broker.path[1:] or "/",
+        broker_url=amqp_url,
     )
 
 
@@ -112,14 +148,15 @@ def observe(to: Access, *, cluster_name: str | None) -> Observed:
     `cluster_name` is what the broker called itself over AMQP: the usual port may belong to another
     broker on the same host, whose topology would be compared by mistake.
     """
-    overview = _get(to, "overview", _Overview)
+    opener = _opener(to)
+    overview = _get(opener, to, "overview", _Overview)
     if cluster_name and overview.cluster_name and overview.cluster_name != cluster_name:
         raise NoManagement(f"{to.url} belongs to another broker")
     vhost = quote(to.vhost, safe="")
-    exchanges = _get(to, f"exchanges/{vhost}", list[_Exchange])
+    exchanges = _get(opener, to, f"exchanges/{vhost}", list[_Exchange])
     wanted = "name,durable,auto_delete,exclusive,type,arguments"
-    queues = _get(to, f"queues/{vhost}?columns={wanted}", list[_Queue])
-    bindings = _get(to, f"bindings/{vhost}", list[_Binding])
+    queues = _get(opener, to, f"queues/{vhost}?columns={wanted}", list[_Queue])
+    bindings = _get(opener, to, f"bindings/{vhost}", list[_Binding])
     return Observed(
         exchanges={exchange.name: _exchange_properties(exchange) for exchange in exchanges},
         queues={queue.name: _queue_properties(queue) for queue in queues},
@@ -134,6 +171,43 @@ def observe(to: Access, *, cluster_name: str | None) -> Observed:
             if each.destination_type == "exchange" and each.source
         ),
     )
+
+
+def nodes(to: Access) -> list[Node]:
+    """Every node of the cluster, which takes the tag `monitoring`. Errors as `depths`."""
+    wanted = "name,running,mem_alarm,disk_free_alarm,disk_free,fd_used,fd_total"
+    return _get(_opener(to), to, f"nodes?columns={wanted}", list[Node])
+
+
+def patience(to: Access) -> dict[str, float]:
+    """Consumer timeouts by queue, in seconds, where an argument or a policy sets one (RabbitMQ 3.12
+    and later). Errors as `depths`."""
+    wanted = "name,arguments,effective_policy_definition"
+    path = f"queues/{quote(to.vhost, safe='')}?columns={wanted}"
+    found: dict[str, float] = {}
+    for queue in _get(_opener(to), to, path, list[_Ruled]):
+        policy = queue.effective_policy_definition
+        rules: dict[str, Any] = policy if isinstance(policy, dict) else {}
+        values = (queue.arguments.get("x-consumer-timeout"), rules.get("consumer-timeout"))
+        told = [each / 1000 for each in values if isinstance(each, int)]
+        if told:
+            found[queue.name] = min(told)
+    return found
+
+
+def date(to: Access) -> float | None:
+    """The time on the API's host, in Unix seconds; None where it does not tell. Errors as
+    `depths`."""
+    with _answered(_opener(to), to, "overview") as answer:
+        told = parsedate_tz(answer.headers.get("Date", ""))
+    return None if told is None else float(mktime_tz(told))
+
+
+def depths(to: Access) -> list[Depth]:
+    """Every queue of the virtual host. Blocks for seconds at most. Raises NoManagement."""
+    wanted = "name,messages_ready,messages_unacknowledged,consumers"
+    path = f"queues/{quote(to.vhost, safe='')}?columns={wanted}"
+    return _get(_opener(to), to, path, list[Depth])
 
 
 def _exchange_properties(exchange: _Exchange) -> Properties:
@@ -156,13 +230,18 @@ def _queue_properties(queue: _Queue) -> Properties:
     }
 
 
-def _plain_opener() -> urllib.request.OpenerDirector:
+def _opener(to: Access) -> urllib.request.OpenerDirector:
     """Follows no redirect, which would take the credentials to another host, and knows no proxy:
-    the broker's network is not the web."""
+    the broker's network is not the web. Raises NoManagement."""
     opener = urllib.request.OpenerDirector()
+    if to.url.startswith("https:"):
+        try:
+            context = tls.context_of(URL(to.broker_url))
+        except tls.BadTlsFile as error:
+            raise NoManagement(str(error)) from None
+        opener.add_handler(urllib.request.HTTPSHandler(context=context))
     for handler in (
         urllib.request.HTTPHandler,
-        urllib.request.HTTPSHandler,
         urllib.request.HTTPDefaultErrorHandler,
         urllib.request.HTTPErrorProcessor,
     ):
@@ -170,18 +249,25 @@ def _plain_opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-_OPENER: Final = _plain_opener()
+def _get(opener: urllib.request.OpenerDirector, to: Access, path: str, kind: type[T]) -> T:
+    with _answered(opener, to, path) as answer:
+        try:
+            return msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=kind)
+        except msgspec.MsgspecError:
+            raise NoManagement(f"{to.url} is no management API of RabbitMQ") from None
 
 
-def _get(to: Access, path: str, kind: type[T]) -> T:
+@contextlib.contextmanager
+def _answered(
+    opener: urllib.request.OpenerDirector, to: Access, path: str
+) -> Generator[http.client.HTTPResponse]:
     token = base64.b64encode(f"{to.user}:{to.password}".encode()).decode()
     request = urllib.request.Request(  # noqa: S310  `access` admits http and https alone
         f"{to.url}/api/{path}", headers={"Authorization": f"Basic {token}"}
     )
     try:
-        with _OPENER.open(request, timeout=TIMEOUT_S) as answer:
-            body = answer.read(MAX_ANSWER_BYTES)
-        return msgspec.json.decode(body, type=kind)
+        with opener.open(request, timeout=TIMEOUT_S) as answer:
+            yield answer
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in (401, 403):
@@ -190,8 +276,8 @@ def _get(to: Access, path: str, kind: type[T]) -> T:
             why = f"answered {error.code}"
         raise NoManagement(f"{to.url} {why}") from None
     except urllib.error.URLError as error:
+        if isinstance(error.reason, ssl.SSLError):
+            raise NoManagement(tls.explained(to.url, error.reason)) from None
         raise NoManagement(f"{to.url} can't be reached: {error.reason}") from None
     except (OSError, http.client.HTTPException) as error:
         raise NoManagement(f"{to.url} can't be reached: {error}") from None
-    except msgspec.MsgspecError:
-        raise NoManagement(f"{to.url} is no management API of RabbitMQ") from None

@@ -32,6 +32,7 @@ POLL_S: Final = 0.05
 STOP_GRACE_S: Final = 8.0
 END_LIMIT_S: Final = STOP_GRACE_S + broker_guard.REAP_LIMIT_S + 1
 REGISTER_LIMIT_S: Final = 3.0
+CONTROL_LIMIT_S: Final = 60.0
 PORT_TAKEN: Final = re.compile(r"eaddrinuse|already in use", re.IGNORECASE)
 
 
@@ -147,6 +148,31 @@ class PrivateBroker:
         """End the node in good order and start it again on the same data and ports."""
         await self._end(broker_guard.PAUSE)
         await self.start()
+
+    async def control(self, *arguments: str) -> str:
+        """What `rabbitmqctl` with these arguments says of this node. Raises `BrokerFailed`."""
+        node = self._started_node()
+        server, _ = require_programs()
+        process = await asyncio.create_subprocess_exec(
+            str(server.with_name("rabbitmqctl")),
+            *("--quiet", "--node", node.name, *arguments),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=node.environment(os.environ),
+        )
+        try:
+            async with asyncio.timeout(CONTROL_LIMIT_S):
+                said, trouble = await process.communicate()
+        except BaseException:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+            raise
+        if process.returncode:
+            why = trouble.decode(errors="replace").strip()
+            raise BrokerFailed(f"the private broker refused {' '.join(arguments)}: {why}")
+        return said.decode()
 
     async def _run(self, node: BrokerNode, server: Path, epmd: Path) -> None:
         guard = self._guard = spawn_guard(node, server, epmd)

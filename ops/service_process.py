@@ -56,9 +56,20 @@ class ServiceProcess:
         await self.stop()
 
     @property
+    def arguments(self) -> list[str]:
+        """What the interpreter is told to run."""
+        # The folder we are in must not shadow what is installed, in vLLM's children either.
+        return ["-P", "-m", "sluicegate.ops", *self.command.split()]
+
+    @property
     def pid(self) -> int:
         """Of the child."""
         return self._running().pid
+
+    @property
+    def runs(self) -> bool:
+        """Whether it was started and has not ended."""
+        return self._process is not None and self._process.returncode is None
 
     async def start(self) -> None:
         """Start it; return at once."""
@@ -66,11 +77,7 @@ class ServiceProcess:
         with self.log_file.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                # The folder we are in must not shadow what is installed, in vLLM's children either.
-                "-P",
-                "-m",
-                "sluicegate.ops",
-                *self.command.split(),
+                *self.arguments,
                 env=os.environ | variables,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -15,7 +15,7 @@ import click
 import msgspec
 from msgspec import Struct
 
-from ..worker.config import Config, ConfigError, check
+from ..worker.config import Config, ConfigError, check, secured
 from .redaction import hidden
 
 PREFIX: Final = "SLUICE_"
@@ -28,7 +28,9 @@ OTHER_VARIABLES: Final[dict[str, str]] = {
     "SLUICE_CACHE": "folder for what is made once, such as the embedded model",
     "SLUICE_PYTHON": "the Python that set-up uses",
     "SLUICE_DEBUG": "tracebacks where something fails",
-    "SLUICE_MANAGEMENT_URL": "RabbitMQ's management API, for `sluice topology check`",
+    "SLUICE_DLQ_KEY_PASSWORD": "the password of the key in dlq_key_file, where it has one",
+    "SLUICE_MANAGEMENT_URL": "RabbitMQ's management API, for `sluice topology check` and `top`",
+    "SLUICE_PROMETHEUS_URL": "Prometheus, for `sluice report`",
 }
 
 # Kubernetes puts these into every pod beside a service called `sluice` or `sluice-…`.
@@ -37,8 +39,10 @@ _SERVICE_LINK = re.compile(r"SLUICE_(\w+_)?(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+
 # A topic begins with this field and goes on to the next; new fields fall into place by themselves.
 TOPICS: Final[dict[str, str]] = {
     "amqp_url": "Broker",
+    "keep_texts": "Texts",
     "worker_id": "Worker",
     "engine": "Engine",
+    "engine_stall_s": "Engine's health",
     "reasoning_parser": "Reasoning",
     "gates_file": "Gates and retries",
     "scoring_model": "Checker",
@@ -57,6 +61,8 @@ _WORDS: Final = {
 _PATTERNS: Final = {
     "namespace": "of letters a-z and A-Z, digits, `.`, `_` and `-`, and not begin with `amq.`",
 }
+# Shorter names of flags, beside their own.
+_SHORT_FLAGS: Final = {"dlq_key_file": "--key"}
 _METAVARS: Final = {int: "INTEGER", float: "NUMBER", dict: "JSON"}
 _META_KEY: Final = "sluicegate.settings"
 
@@ -179,7 +185,7 @@ def resolve(
     config = Config(**values)
     # Rules that need more than one field belong to the services, which know why.
     check(config)
-    return Settings(config, sources, file)
+    return Settings(secured(config), sources, file)
 
 
 def find_file(config_file: Path | None, environ: Mapping[str, str]) -> Path | None:
@@ -372,9 +378,11 @@ def _flag(field: Field) -> Callable[[Callable[..., R]], Callable[..., R]]:
     else:
         attributes["metavar"] = _METAVARS.get(field.base, "TEXT")
 
+    flags = [declaration, *filter(None, [_SHORT_FLAGS.get(field.name)])]
+
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         decorated: Callable[..., R] = click.option(
-            f"setting_{field.name}", declaration, cls=SettingOption, **attributes
+            f"setting_{field.name}", *flags, cls=SettingOption, **attributes
         )(function)
         _params(decorated)[-1].topic = field.topic
         return decorated

@@ -23,6 +23,7 @@ job=
 beat=
 log=build/setup.log
 scratch= # where pip unpacks, once it is ours to remove
+optional= # whether the step in hand may fail
 mode=${1-all}
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -64,6 +65,7 @@ run() {
     cleanup
     if [ -n "$failed" ]; then
         tail -n 25 "$log" >&2
+        [ -z "$optional" ] || { say "$what failed. $advice" && return; }
         fail "$what failed (all of its output is in $log). $advice"
     fi
     say "$what: done in $(($(date +%s) - from)) s"
@@ -299,10 +301,10 @@ libraries() {
     fi
 }
 
-# Each run starts a private broker of its own, so the package's service is not started (unless this
-# machine has a policy-rc.d of its own, which decides then), and its links for the next boot are
+# Each run starts private ones of its own, so the package's services are not started (unless this
+# machine has a policy-rc.d of its own, which decides then), and their links for the next boot are
 # switched off, those of systemd and those in rc*.d.
-install_broker() (
+install_unstarted() (
     policy=/usr/sbin/policy-rc.d
     mark="# by the set-up of sluicegate; may be deleted"
     if [ ! -e "$policy" ] || grep -qF "$mark" "$policy"; then
@@ -310,9 +312,12 @@ install_broker() (
         printf '#!/bin/sh\n%s\nexit 101\n' "$mark" >"$policy"
         chmod 755 "$policy"
     fi
-    apt_install rabbitmq-server
-    ! command -v update-rc.d >/dev/null || update-rc.d rabbitmq-server disable || true
-    ! command -v systemctl >/dev/null || systemctl disable rabbitmq-server || true
+    apt_install "$1"
+    shift
+    for service in "$@"; do
+        ! command -v update-rc.d >/dev/null || update-rc.d "$service" disable || true
+        ! command -v systemctl >/dev/null || systemctl disable "$service" || true
+    done
 )
 
 broker() {
@@ -320,9 +325,37 @@ broker() {
     ! "$venv/bin/python" -m sluicegate.ops.broker_program >/dev/null 2>&1 || return 0
     if has_apt && is_root; then
         run "RabbitMQ, with apt" "Run: apt-get install rabbitmq-server; or set SLUICE_AMQP_URL." \
-            install_broker
+            install_unstarted rabbitmq-server rabbitmq-server
     fi
     "$venv/bin/python" -m sluicegate.ops.broker_program >/dev/null || fail "no broker."
+}
+
+# For tests of the dashboard and the alerts alone, which are skipped without it.
+prometheus() {
+    ! command -v promtool >/dev/null || return 0
+    optional=yes
+    ! has_apt || ! is_root || run "Prometheus, with apt" "Run: apt-get install prometheus." \
+        install_unstarted prometheus prometheus prometheus-node-exporter
+    optional=
+    command -v promtool >/dev/null ||
+        say "Prometheus is not here: tests of the dashboard and the alerts will be skipped"
+}
+
+# For the tests of pages alone, which fail without it and say so.
+browser() {
+    ! has_browser || return 0
+    optional=yes
+    ! has_apt || ! is_root || run "Chromium, with apt" "Run: apt-get install chromium." \
+        apt_install chromium
+    optional=
+    has_browser || say "Chromium is not here: the tests of pages will fail, nothing else needs it"
+}
+
+has_browser() {
+    for name in chromium chromium-browser google-chrome-stable google-chrome; do
+        ! command -v "$name" >/dev/null || return 0
+    done
+    return 1
 }
 
 # --- Model --------------------------------------------------------------------------------------
@@ -353,6 +386,8 @@ all)
     packages
     libraries
     broker
+    prometheus
+    browser
     model
     ;;
 packages) packages ;;

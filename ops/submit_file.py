@@ -17,6 +17,7 @@ from ..producer import (
     SluiceError,
 )
 from ..worker.config import Config
+from ..worker.secrecy import secrecy_of
 from .submit_progress import Progress
 
 # How long a batch sits out a broker that is away. Its results are safe; it can be started again.
@@ -79,6 +80,7 @@ class FileRun:
             reply,
             namespace=config.namespace,
             connect_timeout_s=config.connect_timeout_s,
+            secrecy=secrecy_of(config),
             publish_timeout_s=config.publish_timeout_s,
             max_in_flight=self._in_flight,
             events=False,

@@ -29,6 +29,7 @@ from ..producer.tasks import see_through
 from ..schemas.codec import encode
 from ..schemas.topology import Names
 from ..worker.config import Config
+from ..worker.secrecy import secrecy_of
 from .submit_stream import StreamedText
 
 CALL_OFF_S: Final = 2.0
@@ -68,6 +69,7 @@ async def publish_and_wait(
         reply,
         namespace=config.namespace,
         connect_timeout_s=config.connect_timeout_s,
+        secrecy=secrecy_of(config),
         publish_timeout_s=config.publish_timeout_s,
         events=job.stream,
     ) as producer:

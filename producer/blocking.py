@@ -153,10 +153,10 @@ class BlockingProducer:
         thread, producer = self._parts()
         return _blocking(producer.results(idle_s=idle_s), thread)
 
-    def cancel(self, job_id: str) -> bool:
+    def cancel(self, job_id: str, *, reason: str = "") -> bool:
         """See `Producer.cancel`."""
         thread, producer = self._parts()
-        return thread.run(producer.cancel(job_id))
+        return thread.run(producer.cancel(job_id, reason=reason))
 
     def _parts(self) -> tuple[LoopThread, Producer]:
         # Before the lock, which a fork may have copied while it was held.

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import re
 from collections.abc import Generator
 from typing import Final, NamedTuple
@@ -18,11 +19,12 @@ from aio_pika.exceptions import (
 from aio_pika.robust_connection import RobustConnection
 from yarl import URL
 
-from . import tolerance
+from . import tls, tolerance
 from .errors import BrokerUnreachable, seconds
 from .tasks import see_through
 
 tolerance.install()
+log = logging.getLogger(__name__)
 
 # A broker that comes back should find its clients soon, and not all in a tight loop.
 RECONNECT_INTERVAL_S: Final = 1.0
@@ -65,12 +67,17 @@ class Version(NamedTuple):
 async def connect(
     url: str, *, timeout_s: float, heartbeat_s: int = 30, name: str
 ) -> AbstractRobustConnection:
-    """A connection that reconnects by itself once it stood. `name` is what operators see.
+    """A connection that reconnects by itself once it stood. `name` is what operators see. With
+    amqps:// the broker's certificate is checked; the URL's parameters for it: `tls.context_of`.
 
     Raises BrokerUnreachable within `timeout_s` seconds when the first attempt fails.
     """
     target = _with_defaults(url, heartbeat_s=heartbeat_s, name=name)
     connection = RobustConnection(target, client_properties={"product": "sluicegate"})
+    if target.scheme == "amqps":
+        connection.kwargs["transport_factory"] = tls.CheckedTls()
+        if not tls.is_checked(target):
+            log.warning("no_verify_ssl: whoever answers as %s is believed", safe_url(url))
     attempt = asyncio.ensure_future(connection.connect(timeout=timeout_s))
     try:
         with lost_not_cancelled():
@@ -138,12 +145,20 @@ async def close_channel(channel: aiormq.abc.AbstractChannel) -> None:
 
 def server_version(connection: AbstractRobustConnection) -> Version:
     """The broker's version as it told at connect; 0.0.0 when it did not or is no RabbitMQ."""
+    return parse_version(_told(connection, "version") or "")
+
+
+def cluster_name(connection: AbstractRobustConnection) -> str | None:
+    """What the broker calls itself, as it told at connect; None where it did not."""
+    return _told(connection, "cluster_name")
+
+
+def _told(connection: AbstractRobustConnection, name: str) -> str | None:
     transport = connection.transport
-    if transport is None:
-        return Version(0, 0, 0)
-    told = transport.connection.server_properties.get("version", "")
-    text = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
-    return parse_version(text)
+    told = transport.connection.server_properties.get(name) if transport is not None else None
+    if told is None:
+        return None
+    return told.decode(errors="replace") if isinstance(told, bytes) else str(told)
 
 
 def parse_version(text: str) -> Version:
@@ -201,6 +216,11 @@ def _with_defaults(url: str, *, heartbeat_s: int, name: str) -> URL:
         parsed = parse_url(url)
     except ValueError as error:
         raise BrokerUnreachable(f"the broker's address {error}; set SLUICE_AMQP_URL") from None
+    if parsed.scheme == "amqp" and parsed.query.keys() & set(tls.PARAMETERS.values()):
+        raise BrokerUnreachable(
+            f"files for TLS are set, and {safe_url(url)} is without: write amqps:// and the port "
+            "for it, 5671 as a rule. Nothing was sent in the clear"
+        )
     # What the URL itself says is stronger: it was written for this broker.
     defaults = {
         "heartbeat": str(heartbeat_s),
@@ -212,6 +232,9 @@ def _with_defaults(url: str, *, heartbeat_s: int, name: str) -> URL:
     return parsed.update_query({**defaults, **parsed.query, "fail_fast": "1"})
 
 
+# In aiormq's words: somebody is there, and does not like what was said.
+_HUNG_UP: Final = re.compile(r"unexpectedly closed|connection reset")
+
 NOT_A_URL: Final = (
     "must look like amqp://host:5672/vhost (amqps:// for TLS), with user:password@ before the "
     "host, and each of : / ? # @ in user, password or vhost percent-encoded"
@@ -220,13 +243,18 @@ NOT_A_URL: Final = (
 
 def _unreachable(url: str, error: Exception, timeout_s: float) -> str:
     where = safe_url(url)
+    if (refused := tls.tls_error(error)) is not None:
+        return tls.explained(where, refused)
     if isinstance(error, TimeoutError):
         return f"no answer from {where} in {seconds(timeout_s)}. Is RabbitMQ running there?"
     if isinstance(error, AuthenticationError | ProbableAuthenticationError):
         return f"{where} refused the login. Check user and password"
     if isinstance(error, InvalidFrameError) and "Connection.Close" in str(error):
         return f"{where} has no such virtual host, or not for this user. Check the end of the URL"
-    return f"can't reach {where}: {_cause(error)}. Is RabbitMQ running there?"
+    hint = ""
+    if isinstance(error, InvalidFrameError) or _HUNG_UP.search(str(error)):
+        hint = f" {tls.hung_up(URL(url))}"
+    return f"can't reach {where}: {_cause(error)}. Is RabbitMQ running there?{hint}"
 
 
 def _cause(error: BaseException) -> str:

@@ -8,10 +8,12 @@ from typing import Any, Final
 from aio_pika.abc import AbstractRobustConnection
 
 from ..schemas.codec import decode
+from ..schemas.control import CancelJob
 from ..schemas.errors import InvalidMessage
 from ..schemas.events import JobEvent
 from ..schemas.topology import Names
 from . import declare
+from .errors import BrokerError
 from .subscription import Delivery, Subscription
 
 log = logging.getLogger(__name__)
@@ -25,7 +27,8 @@ class EventFeed:
     """Consumes the events whose routing key matches `pattern`, and hands each to `on_event`.
 
     The queue is exclusive: it goes with the connection, and what happens during an outage is
-    missed. `seq` and `offset` of the events show the gap.
+    missed. `seq` and `offset` of the events show the gap. `on_cancel` hears each job that anybody
+    calls off.
     """
 
     def __init__(
@@ -34,11 +37,13 @@ class EventFeed:
         names: Names,
         pattern: str,
         on_event: Callable[[JobEvent], None],
+        on_cancel: Callable[[str], None] | None = None,
     ) -> None:
         self._connection = connection
         self._names = names
         self._pattern = pattern
         self._on_event = on_event
+        self._on_cancel = on_cancel
         self._subscription = Subscription(
             connection,
             what=f"events of {pattern}",
@@ -69,12 +74,36 @@ class EventFeed:
                 await channel.queue_bind(
                     queue=name, exchange=self._names.events, routing_key=self._pattern
                 )
+        if self._on_cancel is not None:
+            await self._hear_cancellations(name)
         return name
 
+    async def _hear_cancellations(self, name: str) -> None:
+        """Where this user may not, whoever waits for a job that another calls off is answered when
+        its turn comes, and no sooner."""
+        try:
+            async with declare.one_channel(self._connection, STEP_TIMEOUT_S) as channel:
+                with declare.explained(f"exchange {self._names.control!r}"):
+                    await channel.queue_bind(queue=name, exchange=self._names.control)
+        except BrokerError as error:
+            log.debug("cancellations are not heard: %s", error)
+
     def _on_message(self, delivery: Delivery) -> None:
+        if delivery.message.exchange == self._names.control:
+            self._hear(delivery)
+            return
         try:
             event = decode(delivery.body, JobEvent)
         except InvalidMessage as error:
             log.debug("an event can't be read: %s", error)
             return
         self._on_event(event)
+
+    def _hear(self, delivery: Delivery) -> None:
+        try:
+            message = decode(delivery.body, CancelJob)
+        except InvalidMessage as error:
+            log.debug("no cancellation: %s", error)
+            return
+        if self._on_cancel is not None:
+            self._on_cancel(message.job_id)

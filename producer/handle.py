@@ -97,10 +97,13 @@ class Handle:
         return None
 
     async def cancel(self) -> bool:
-        """Ask every worker to call the job off; True where at least one was there to hear it.
+        """Call the job off; True when that is on record at the broker.
 
-        A request, not a guarantee: whether and when a worker acts on it is up to the worker, and
-        a job that is cancelled in time comes back with the outcome "cancelled". Errors as
+        Then `result()` answers within about a second, with the outcome "cancelled": by whoever ran
+        the job, whose request to the engine is aborted; or by this process where nobody ran it. In
+        that case no engine time is spent on it when its turn comes, and what still comes of it is
+        dropped. A result that was here first stays what it is. False where the broker has no log
+        of cancellations (`sluice topology apply`): then nothing is called off. Errors as
         `Producer.publish`.
         """
         return await self._cancel(self.job_id)

@@ -13,12 +13,13 @@ from ..schemas.codec import decode, encode, peek, tag_of
 from ..schemas.dead_letters import DeadLetter, Origin
 from ..schemas.errors import InvalidMessage, SluiceError
 from ..schemas.limits import MAX_JOB_BYTES
-from ..schemas.results import GenerationResult
+from ..schemas.results import Cancelled, GenerationResult
 from ..schemas.topology import Names
 from .confirms import ConfirmedPublisher
 from .errors import ResultTimeout, ResultUnreadable
 from .ledger import Held, Ledger, Slot
 from .reply_queue import ReplyQueue
+from .secrecy import OPEN, Secrecy
 from .subscription import Delivery, Subscription
 from .tasks import end, spawn
 
@@ -29,6 +30,8 @@ PREFETCH: Final = 256
 # On a private queue nobody else can ever ask for them.
 PRIVATE_ORPHANS_KEPT: Final = 1_000
 FLUSH_TIMEOUT_S: Final = 5.0
+# Who runs a job that is called off has so long to say what became of it.
+CALLED_OFF_S: Final = 0.5
 # How long a result that can't be read rests before it is tried again.
 UNREADABLE_PAUSE_S: Final = 30.0
 
@@ -45,12 +48,14 @@ class Inbox:
         *,
         publish_timeout_s: float,
         orphans_kept: int | None = None,
+        secrecy: Secrecy = OPEN,
     ) -> None:
         loop = asyncio.get_running_loop()
         self._names = names
         self._reply = reply
         self._publisher = publisher
         self._publish_timeout_s = publish_timeout_s
+        self._secrecy = secrecy
         # Where the bound is the user's own, to drop what is over it is no news.
         self._warns = orphans_kept is None
         if orphans_kept is None and reply.private:
@@ -122,6 +127,20 @@ class Inbox:
                     await self.ledger.orphaned.wait()
             except TimeoutError:
                 return
+
+    def call_off(self, job_id: str) -> None:
+        """A job was called off. What runs ends at once, and says so; a job that waits in its queue
+        would say so when its turn comes. Whoever holds a handle is answered before that, in half a
+        second. What still comes of the job is dropped."""
+        slot = self.ledger.live(job_id)
+        if slot is not None and slot.result is None:
+            slot.called_off = True
+            asyncio.get_running_loop().call_later(CALLED_OFF_S, self._answer, slot)
+
+    def _answer(self, slot: Slot) -> None:
+        # Published again meanwhile, or taken, or being taken.
+        if slot.called_off and not self.ledger.closed:
+            self.ledger.call_off(slot, _called_off(slot.job_id))
 
     async def _next(self, slot: Slot, timeout_s: float | None) -> Held[Delivery] | None:
         """Lend a job's result to the caller; None where the job has got it meanwhile."""
@@ -206,8 +225,9 @@ class Inbox:
     ) -> None:
         """Keep a copy with the dead letters, then acknowledge; otherwise give it back, later."""
         letter = _letter(delivery, error, job_id, self._names.results_queue(self._reply.key))
-        bodies = [(encode(letter), tag_of(DeadLetter))]
-        if letter.raw_body_bytes is not None:
+        kept = await asyncio.to_thread(self._secrecy.letter, letter)
+        bodies = [(encode(kept), tag_of(DeadLetter))]
+        if letter.raw_body_bytes is not None and not self._secrecy.hides:
             bodies.append((delivery.body, tag_of(GenerationResult)))
         try:
             for body, kind in bodies:
@@ -226,6 +246,13 @@ class Inbox:
             await delivery.nack()
         else:
             await delivery.ack()
+
+
+def _called_off(job_id: str) -> GenerationResult:
+    """What becomes of a job that was called off, and that nobody works on."""
+    return GenerationResult(
+        job_id=job_id, attempt=1, outcome=Cancelled(), finished_at=datetime.now(UTC)
+    )
 
 
 def _letter(

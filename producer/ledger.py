@@ -28,6 +28,7 @@ class Slot:
         self.result: GenerationResult | None = None
         self.error: SluiceError | None = None
         self.events = EventLog()
+        self.called_off = False
         # Set when `result`, an untaken result, or `error` is there.
         self.arrived = asyncio.Event()
 
@@ -85,6 +86,7 @@ class Ledger(Generic[D]):
         self._held: dict[str, dict[int, Held[D]]] = {}
         self._orphans: OrderedDict[str, None] = OrderedDict()
         self._settled: OrderedDict[tuple[str, int], None] = OrderedDict()
+        self._called_off: OrderedDict[str, None] = OrderedDict()
         self._closed: SluiceError | None = None
         self.held = 0  # results that have come and were not taken
         self.orphaned = asyncio.Event()
@@ -132,6 +134,10 @@ class Ledger(Generic[D]):
             older, waiting.delivery = waiting.delivery, delivery
             self.duplicates += 1
             return [older]
+        if result.job_id in self._called_off:
+            # It has been answered: whatever became of it after all, nobody is told another story.
+            self.duplicates += 1
+            return [delivery]
         if key in self._settled and not unanswered:
             self._settled.move_to_end(key)
             self.duplicates += 1
@@ -145,6 +151,22 @@ class Ledger(Generic[D]):
             return []
         self._orphan(result.job_id)
         return self._discard_surplus()
+
+    def call_off(self, slot: Slot, answer: GenerationResult) -> None:
+        """Answer for a job that was called off, unless its result is here already. From then on
+        nothing else of it counts."""
+        if slot.result is not None or self._held.get(slot.job_id):
+            return
+        self._called_off[slot.job_id] = None
+        while len(self._called_off) > self._settled_kept:
+            self._called_off.popitem(last=False)
+        slot.settle(answer)
+
+    def want(self, job_id: str) -> None:
+        """A job of this id is published: what was called off before was another."""
+        self._called_off.pop(job_id, None)
+        if (slot := self._live(job_id)) is not None:
+            slot.called_off = False
 
     def lend(self, slot: Slot) -> Held[D] | None:
         """A job's result, to be worked on and then `done` or given back; None where none is."""

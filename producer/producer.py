@@ -30,6 +30,7 @@ from .event_feed import EventFeed
 from .handle import Handle
 from .inbox import Inbox
 from .reply_queue import ReplyQueue
+from .secrecy import OPEN, Secrecy
 from .sending import Job, send_job, stamped
 from .tasks import see_through
 
@@ -63,6 +64,7 @@ class Producer:
     - `max_in_flight`: publishes that may await the broker's confirmation at once; more wait.
     - `events` False saves the broker work where nobody follows events.
     - `reply_expires` True lets the named queue go when nobody has used it for half an hour.
+    - `secrecy` keeps texts out of its dead letters, which are about results that can't be read.
     - `orphans_kept`: of results that nobody here holds a handle for, the newest so many are kept;
       older ones are acknowledged and dropped. None keeps all of a named queue, for `results()`, and
       1000 of a private one.
@@ -82,6 +84,7 @@ class Producer:
         events: bool = True,
         reply_expires: bool = False,
         orphans_kept: int | None = None,
+        secrecy: Secrecy = OPEN,
     ) -> None:
         if max_in_flight < 1:
             raise ValueError(f"max_in_flight must be at least 1, not {max_in_flight}")
@@ -97,8 +100,10 @@ class Producer:
         self._events = events
         self._reply_expires = reply_expires
         self._orphans_kept = orphans_kept
+        self._secrecy = secrecy
         self._parts: _Parts | None = None
         self._over: ProducerClosed | None = None
+        self._who = f"{socket.gethostname()}:{os.getpid()}"[:256]
 
     def __repr__(self) -> str:
         if self._parts is None:
@@ -162,6 +167,7 @@ class Producer:
         parts = self._open()
         ready = stamped(job, parts.reply.key)
         body = encode(ready)
+        parts.inbox.ledger.want(job.id)
         # Before publishing: the result may be faster than the confirmation.
         handle = self._handle(parts, job.id)
         async with self._turn_to_publish() as left_s:
@@ -199,13 +205,14 @@ class Producer:
         """
         return self._open().inbox.results(idle_s)
 
-    async def cancel(self, job_id: str) -> bool:
-        """Ask every worker to call a job off; True where at least one was there to hear it.
+    async def cancel(self, job_id: str, *, reason: str = "") -> bool:
+        """Call a job off, whoever published it; True when that is on record at the broker.
 
-        See `Handle.cancel`.
+        `reason` is for logs. See `Handle.cancel`. Raises InvalidMessage for what is no job id.
         """
-        publisher = self._open().publisher
-        message = CancelJob(job_id=job_id, at=datetime.now(UTC))
+        parts = self._open()
+        publisher = parts.publisher
+        message = CancelJob(job_id=job_id, at=datetime.now(UTC), by=self._who, reason=reason)
         try:
             async with self._turn_to_publish() as left_s:
                 await publisher.publish(
@@ -218,6 +225,7 @@ class Producer:
                 )
         except Unroutable:
             return False
+        parts.inbox.call_off(job_id)
         return True
 
     def _open(self) -> _Parts:
@@ -240,6 +248,7 @@ class Producer:
             publisher,
             publish_timeout_s=self._publish_timeout_s,
             orphans_kept=self._orphans_kept,
+            secrecy=self._secrecy,
         )
         ledger = inbox.ledger
 
@@ -249,7 +258,15 @@ class Producer:
 
         # Before the first publish: no event of a job of ours may be missed.
         feed = (
-            EventFeed(connection, self._names, f"{reply.key}.#", on_event) if self._events else None
+            EventFeed(
+                connection,
+                self._names,
+                f"{reply.key}.#",
+                on_event,
+                on_cancel=inbox.call_off,
+            )
+            if self._events
+            else None
         )
         parts = _Parts(connection, publisher, reply, inbox, feed)
         try:

@@ -10,15 +10,19 @@ from ..schemas.codec import encode, tag_of
 from ..schemas.jobs import GenerationJob
 from ..schemas.topology import Names
 from .confirms import ConfirmedPublisher
+from .tracing import current_traceparent
 
 Job = GenerationJob | AgentJob
 J = TypeVar("J", bound=Job)
 
 
 def stamped(job: J, reply_to: str) -> J:
-    """The job with its reply key, and with the time where it has none."""
+    """The job with its reply key, and with the time and the caller's trace where it has none."""
     return msgspec.structs.replace(
-        job, reply_to=reply_to, enqueued_at=job.enqueued_at or datetime.now(UTC)
+        job,
+        reply_to=reply_to,
+        enqueued_at=job.enqueued_at or datetime.now(UTC),
+        traceparent=job.traceparent or current_traceparent(),
     )
 
 

@@ -4,6 +4,7 @@ that cancels it (because the queue was deleted, or a consumer timeout passed).""
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -20,7 +21,7 @@ from .connection import (
     lost_not_cancelled,
     open_channel,
 )
-from .errors import AccessRefused, Unroutable
+from .errors import AccessRefused, BrokerUnreachable, Unroutable
 from .tasks import end, see_through, spawn
 from .transaction import Outgoing, Transaction
 
@@ -29,17 +30,21 @@ log = logging.getLogger(__name__)
 STEP_TIMEOUT_S: Final = 30.0
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
+# How often a consumer that may begin again looks whether enough of what it has is settled.
+_LOOK_AGAIN_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
     """A message as it was handed over, with the channel it must be settled on, and that channel's
-    `transaction`, where it works by those."""
+    `transaction`, where it works by those. `unsettled`: the tags of all that is not settled there.
+    """
 
     body: bytes
     message: DeliveredMessage
     queue: str = ""
     transaction: Transaction | None = None
+    unsettled: set[int] | None = None
 
     def __repr__(self) -> str:
         return f"<Delivery {self.message.delivery_tag} of {self.queue}>"
@@ -100,6 +105,7 @@ class Delivery:
             )
         except CONNECTION_LOST:
             return False
+        self._is_settled(tag)
         if lost:
             keys = ", ".join(repr(each.routing_key) for each in lost)
             raise Unroutable(
@@ -117,12 +123,17 @@ class Delivery:
         try:
             if self.transaction is not None:
                 await self.transaction.commit((), lambda channel: how(channel, tag))
-                return True
-            with lost_not_cancelled():
-                await how(self.message.channel, tag)
+            else:
+                with lost_not_cancelled():
+                    await how(self.message.channel, tag)
         except CONNECTION_LOST:
             return False
+        self._is_settled(tag)
         return True
+
+    def _is_settled(self, tag: int) -> None:
+        if self.unsettled is not None:
+            self.unsettled.discard(tag)
 
 
 class _Consumer:
@@ -135,11 +146,13 @@ class _Consumer:
         self.transaction = transaction
         self.tag: str | None = None
         self.prefetch = 0
+        # Tags of deliveries that the broker waits to hear of.
+        self.unsettled: set[int] = set()
         self.news = asyncio.Event()
         self.lost = ""
         # Held here because nothing else keeps this observer of the channel alive.
         self._closing = cast("asyncio.Future[Any]", channel.closing)
-        self._closing.add_done_callback(lambda _: self._over("connection or channel lost"))
+        self._closing.add_done_callback(self._closed)
         channel.on_consumer_cancel_callbacks.add(lambda _: self._over("cancelled by the broker"))
 
     @property
@@ -153,13 +166,23 @@ class _Consumer:
             async with asyncio.timeout(STEP_TIMEOUT_S):
                 if self.tag is not None:
                     await self.channel.basic_cancel(self.tag)
+                    self.tag = None
+
+    def _closed(self, closing: "asyncio.Future[Any]") -> None:
+        why = "" if closing.cancelled() else closing.exception() or ""
+        self._over(f"connection or channel lost{why and f' ({why})'}")
 
     def _over(self, why: str) -> None:
         self.lost = self.lost or why
         self.news.set()
 
     async def consume(
-        self, queue: str, prefetch: int, callback: ConsumerCallback, no_ack: bool
+        self,
+        queue: str,
+        prefetch: int,
+        callback: ConsumerCallback,
+        no_ack: bool,
+        arguments: dict[str, Any] | None = None,
     ) -> None:
         """Begin, or go on with another prefetch; what is unacknowledged stays with us."""
         with lost_not_cancelled():
@@ -169,7 +192,9 @@ class _Consumer:
                 if prefetch:
                     await self.channel.basic_qos(prefetch_count=prefetch)
                 try:
-                    answer = await self.channel.basic_consume(queue, callback, no_ack=no_ack)
+                    answer = await self.channel.basic_consume(
+                        queue, callback, no_ack=no_ack, arguments=arguments
+                    )
                 except ChannelAccessRefused as error:
                     raise AccessRefused(
                         f"this user may not read queue {queue!r}. Grant it read permission"
@@ -183,9 +208,11 @@ class Subscription:
     `prepare` makes sure of the queue and gives its name; it runs before every subscription, the
     first and each renewed one. `on_message` is called with each delivery, in order, and must not
     block. `prefetch` 0 means no limit. `transactional`: deliveries are settled by transactions.
+    `arguments` gives the consumer's own, asked for anew with each subscription. `on_lost` hears why
+    a consumer was lost, before it is renewed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, most with a default
         self,
         connection: AbstractRobustConnection,
         *,
@@ -195,7 +222,12 @@ class Subscription:
         prefetch: int = 0,
         no_ack: bool = False,
         transactional: bool = False,
+        arguments: Callable[[], dict[str, Any]] | None = None,
+        on_lost: Callable[[str], None] | None = None,
     ) -> None:
+        self._on_lost = on_lost
+        self._arguments = arguments
+        self._holders: set[str] = set()
         self._transactional = transactional
         self._connection = connection
         self._what = what
@@ -213,16 +245,36 @@ class Subscription:
         return f"<Subscription {self._what}: {state}, prefetch={self.prefetch}>"
 
     @property
+    def queue(self) -> str:
+        """The queue that it consumes, once it has begun to."""
+        return self._queue
+
+    @property
     def consuming(self) -> bool:
         """Whether messages can come."""
         return self._consumer is not None and self._consumer.listed and not self._paused
 
+    @property
+    def held(self) -> bool:
+        """Whether it takes nothing because it was told so, and can be released."""
+        return bool(self._holders)
+
+    @property
+    def unacknowledged(self) -> int:
+        """How many deliveries came that are not settled. Those of a channel that is gone don't
+        count: the broker has them back."""
+        consumer = self._consumer
+        if consumer is None or consumer.channel.is_closed:
+            return 0
+        return len(consumer.unsettled)
+
     async def start(self, on_death: Callable[[BaseException], None]) -> None:
-        """Return when it consumes; raise what stood in the way of that. Start once only.
+        """Return when it consumes; raise what stood in the way of that, unless it is a connection
+        that was just lost, and is coming back. Start once only.
 
         `on_death` hears of an error that nobody reckoned with: then the subscription is over.
         """
-        consumer = await self._subscribe()
+        consumer = await self._first()
         self._task = spawn(self._keep(consumer), self._what, on_death)
 
     async def stop(self) -> None:
@@ -241,11 +293,30 @@ class Subscription:
         except CONNECTION_LOST as error:
             log.info("%s: could not cancel the consumer: %s", self._what, error)
 
+    def hold(self, holder: str) -> None:
+        """Take nothing more until this holder, and every other, releases it. What came can still be
+        settled. Before `start` as well."""
+        self._holders.add(holder)
+        self._look()
+
+    def release(self, holder: str) -> None:
+        """Take messages again, unless another holds it. The broker forgets what a consumer was
+        given before: for a while up to twice `prefetch` may be here, and never more."""
+        self._holders.discard(holder)
+        self._look()
+
+    def is_held_by(self, holder: str) -> bool:
+        """Whether this holder has not released it."""
+        return holder in self._holders
+
+    def _look(self) -> None:
+        if self._consumer is not None:
+            self._consumer.news.set()
+
     def widen(self, prefetch: int) -> None:
         """Ask for that many unacknowledged messages at once from now on."""
         self.prefetch = prefetch
-        if self._consumer is not None:
-            self._consumer.news.set()
+        self._look()
 
     async def _keep(self, consumer: _Consumer) -> None:
         while True:
@@ -258,19 +329,38 @@ class Subscription:
             if self._paused:
                 return
             log.warning("%s: %s; subscribing again", self._what, consumer.lost)
+            if self._on_lost is not None:
+                self._on_lost(consumer.lost)
             consumer = await self._resubscribe()
             log.info("%s: consuming at %s", self._what, address(self._connection))
 
     async def _until_lost(self, consumer: _Consumer) -> None:
         while not consumer.lost:
-            await consumer.news.wait()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_LOOK_AGAIN_S if self._waits(consumer) else None):
+                    await consumer.news.wait()
             consumer.news.clear()
-            if not consumer.lost and consumer.prefetch != self.prefetch:
+            if not consumer.lost and self._is_amiss(consumer):
                 try:
                     # Cancelled half-way, aiormq would close the channel, acknowledgements unsent.
                     await see_through(self._consume(consumer))
+                    if self._paused:
+                        await see_through(consumer.cease())
                 except CONNECTION_LOST as error:
                     consumer.lost = str(error)
+
+    def _is_amiss(self, consumer: _Consumer) -> bool:
+        """Whether it consumes otherwise than it should."""
+        if self._paused:
+            return False
+        if self.held or consumer.tag is None:
+            return self.held == (consumer.tag is not None) and not self._waits(consumer)
+        return consumer.prefetch != self.prefetch
+
+    def _waits(self, consumer: _Consumer) -> bool:
+        """Whether it may begin again, and has too much from before."""
+        stands_still = consumer.tag is None and not self.held and not self._paused
+        return stands_still and 0 < self.prefetch < len(consumer.unsettled)
 
     async def _resubscribe(self) -> _Consumer:
         pause_s = FIRST_PAUSE_S
@@ -281,6 +371,16 @@ class Subscription:
                 log.warning("%s: can't subscribe: %s", self._what, error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
+
+    async def _first(self) -> _Consumer:
+        while True:
+            try:
+                return await self._subscribe()
+            except BrokerUnreachable as error:
+                if self._connection.is_closed:
+                    raise
+                log.info("%s: %s", self._what, error)
+            await asyncio.sleep(FIRST_PAUSE_S)
 
     async def _subscribe(self) -> _Consumer:
         await self._connection.ready()
@@ -298,7 +398,17 @@ class Subscription:
         return consumer
 
     async def _consume(self, consumer: _Consumer) -> None:
-        async def deliver(message: DeliveredMessage) -> None:
-            self._on_message(Delivery(message.body, message, self._queue, consumer.transaction))
+        if self.held:
+            await consumer.cease()
+            return
 
-        await consumer.consume(self._queue, self.prefetch, deliver, self._no_ack)
+        async def deliver(message: DeliveredMessage) -> None:
+            unsettled = None if self._no_ack else consumer.unsettled
+            if unsettled is not None and message.delivery_tag is not None:
+                unsettled.add(message.delivery_tag)
+            self._on_message(
+                Delivery(message.body, message, self._queue, consumer.transaction, unsettled)
+            )
+
+        arguments = self._arguments() if self._arguments is not None else None
+        await consumer.consume(self._queue, self.prefetch, deliver, self._no_ack, arguments)

@@ -33,6 +33,13 @@ async def end(task: asyncio.Task[Any] | None) -> None:
         await see_through(_over(task))
 
 
+def answer_cancellation() -> None:
+    """The cancellation of this task was a message to it: it has been understood, and goes on."""
+    task = asyncio.current_task()
+    if task is not None:
+        task.uncancel()
+
+
 async def _over(task: asyncio.Task[Any]) -> None:
     await asyncio.wait([task])
 

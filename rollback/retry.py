@@ -104,6 +104,14 @@ def back_off(
             sentence=f"the engine failed {before + 1} times under attempt {job.attempt}, and "
             f"{limits.faults} are allowed: see to the workers, then requeue the job",
         )
+    losses = job.lineage.losses(job.attempt)
+    if fault.lost and losses >= limits.losses:
+        return NoRetry(
+            reason="faults",
+            sentence=f"{losses + 1} engines were lost under attempt {job.attempt}, and "
+            f"{limits.losses} are allowed: it may be what ends them; see to the workers' logs "
+            "before the job is requeued",
+        )
     rung = _RUNG_NAMES[min(before, len(_RUNG_NAMES) - 1)]
     wait_s = round(RUNGS[rung] * (1 - _JITTER + _JITTER * draw), 3)
     fault = msgspec.structs.replace(fault, attempt=job.attempt, wait_s=wait_s)

@@ -50,6 +50,7 @@ class RetryLimits(Struct, frozen=True, kw_only=True):
     tokens_times: float = 4.0
     tokens: int = 0
     faults: int = 5
+    losses: int = 2
 
 
 class RetryTable(Struct, frozen=True, kw_only=True):
@@ -76,6 +77,7 @@ _COUNTS: Final[dict[str, tuple[int, int]]] = {
     "retries": (0, 10),
     "tokens": (0, 10**9),
     "faults": (0, 10),
+    "losses": (0, 10),
 }
 # No number may take back what another attempt added: what was tried would come again.
 _AMOUNTS: Final[dict[str, tuple[float, float]]] = {

@@ -17,7 +17,7 @@ from .agents import (
 )
 from .candidates import Candidate
 from .codec import CONTENT_TYPE, Message, decode, encode, peek
-from .control import CancelJob
+from .control import CancelJob, Pause, Resume, Scope, Target
 from .dead_letters import DeadLetter, Origin
 from .errors import InvalidMessage, SluiceError
 from .events import (
@@ -39,11 +39,13 @@ from .lineage import (
     AttemptRecord,
     FaultRecord,
     FinishReason,
+    HandoverRecord,
     Lineage,
     SegmentRecord,
     TripRecord,
 )
 from .mutations import Mutation
+from .progress import Progress
 from .reasoning import Reasoning, ReasoningRecord
 from .reasons import Reason
 from .results import (
@@ -59,6 +61,7 @@ from .results import (
 )
 from .rules import Rules
 from .sampling import Sampling, StructuredOutput
+from .services import ServiceEvent, ServiceKind, ServiceState
 from .tools import (
     Approval,
     ToolCall,
@@ -104,6 +107,7 @@ __all__ = [
     "Flaw",
     "GenerationJob",
     "GenerationResult",
+    "HandoverRecord",
     "Interrupted",
     "InvalidMessage",
     "JobEvent",
@@ -120,21 +124,29 @@ __all__ = [
     "Outcome",
     "ParseFailure",
     "Partial",
+    "Pause",
+    "Progress",
     "Reason",
     "Reasoned",
     "Reasoning",
     "ReasoningRecord",
     "Rejected",
+    "Resume",
     "Retrying",
     "Round",
     "RoundEnded",
     "RoundSample",
     "Rules",
     "Sampling",
+    "Scope",
     "SegmentRecord",
+    "ServiceEvent",
+    "ServiceKind",
+    "ServiceState",
     "SluiceError",
     "Stop",
     "StructuredOutput",
+    "Target",
     "Timings",
     "ToolCall",
     "ToolReply",

@@ -10,7 +10,7 @@ import msgspec
 from .agents import AgentContext, AgentJob, JournalEntry
 from .candidates import Candidate
 from .checks import lone_surrogate, walk
-from .control import CancelJob
+from .control import CancelJob, Pause, Resume
 from .dead_letters import DeadLetter
 from .errors import InvalidMessage
 from .events import JobEvent
@@ -18,6 +18,7 @@ from .jobs import GenerationJob
 from .limits import MAX_CONTEXT_BYTES, MAX_ID_CHARS, MAX_JOB_BYTES, MAX_OUTCOME_BYTES
 from .reasons import Reason
 from .results import GenerationResult
+from .services import ServiceEvent
 from .tools import ToolReply, ToolRequest
 from .version import SCHEMA_VERSION
 
@@ -26,8 +27,11 @@ Message = (
     | Candidate
     | GenerationResult
     | JobEvent
+    | ServiceEvent
     | DeadLetter
     | CancelJob
+    | Pause
+    | Resume
     | AgentJob
     | AgentContext
     | JournalEntry
@@ -41,8 +45,11 @@ MESSAGE_TYPES: tuple[type[Message], ...] = (
     Candidate,
     GenerationResult,
     JobEvent,
+    ServiceEvent,
     DeadLetter,
     CancelJob,
+    Pause,
+    Resume,
     AgentJob,
     AgentContext,
     JournalEntry,
@@ -53,6 +60,9 @@ MESSAGE_TYPES: tuple[type[Message], ...] = (
 _LIMITS: dict[type[Message], int] = {
     GenerationJob: MAX_JOB_BYTES,
     CancelJob: MAX_JOB_BYTES,
+    Pause: MAX_JOB_BYTES,
+    Resume: MAX_JOB_BYTES,
+    ServiceEvent: MAX_JOB_BYTES,
     AgentJob: MAX_JOB_BYTES,
     AgentContext: MAX_CONTEXT_BYTES,
     ToolRequest: MAX_JOB_BYTES,

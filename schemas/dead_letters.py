@@ -28,6 +28,15 @@ class Origin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     redelivered: bool = False
 
 
+class Sealed(Struct, frozen=True, kw_only=True):
+    """A letter encrypted for an operator: HPKE (RFC 9180) in base mode with X25519, HKDF-SHA256 and
+    ChaCha20-Poly1305, over the letter as JSON, deflated. `key`: the first 16 hexadecimal digits of
+    the SHA-256 of the public key's 32 bytes."""
+
+    key: Annotated[str, Meta(pattern=r"^[0-9a-f]{16}\Z")]
+    body: bytes
+
+
 class DeadLetter(
     Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="dead_letter"
 ):
@@ -38,6 +47,9 @@ class DeadLetter(
     `raw_body` is base64 in JSON and holds at most the limit of a job's body; where
     `raw_body_bytes` says that there was more, the broker keeps the whole body as a dead letter
     of its own right behind this one.
+
+    `texts`: "full", or "redacted" where each text in it is replaced by its length, or "encrypted"
+    where besides that the letter as it was is `sealed` for an operator's key.
     """
 
     schema_version: SchemaVersion = this_version()
@@ -56,3 +68,5 @@ class DeadLetter(
     raw_body_bytes: int | None = None
     result: GenerationResult | None = None
     versions: dict[str, str] = {}
+    texts: Literal["full", "redacted", "encrypted"] = "full"
+    sealed: Sealed | None = None

@@ -20,7 +20,10 @@ CallWords = Annotated[tuple[Sentence, ...], Meta(max_length=MAX_TOOL_CALLS)]
 
 
 class Accepted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="accepted"):
-    """A worker has started an attempt."""
+    """A worker has started an attempt, or goes on with one: from the `kept` tokens that the last
+    worker handed back. With 0 it begins at the beginning, whatever was announced before."""
+
+    kept: Count = 0
 
 
 class Delta(Struct, frozen=True, kw_only=True, tag_field="kind", tag="delta"):
@@ -36,9 +39,11 @@ class Delta(Struct, frozen=True, kw_only=True, tag_field="kind", tag="delta"):
 
 
 class Interrupted(Struct, frozen=True, kw_only=True, tag_field="kind", tag="interrupted"):
-    """The attempt was handed back to the queue, unspent; another worker will start it anew."""
+    """The attempt was handed back to the queue, unspent. The next worker goes on from `kept` of its
+    tokens, so its text stands; with 0 it starts anew."""
 
     detail: str
+    kept: Count = 0
 
 
 class Retrying(Struct, frozen=True, kw_only=True, tag_field="kind", tag="retrying"):

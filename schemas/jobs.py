@@ -20,6 +20,7 @@ from .limits import (
 )
 from .lineage import Lineage
 from .mutations import Mutation
+from .progress import Progress
 from .reasoning import Reasoning
 from .reasons import Reason
 from .rules import Rules
@@ -102,6 +103,7 @@ class GenerationJob(
     mutation: Mutation | None = None
     enqueued_at: Timestamp | None = None
     lineage: Lineage = Lineage()
+    progress: Progress | None = None
 
     @checked
     def __post_init__(self) -> None:

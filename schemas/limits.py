@@ -44,6 +44,11 @@ MAX_WRAP_UP_CHARS: Final = 500
 MAX_ATTEMPT_NUMBER: Final = 10_000
 MAX_RECORDS: Final = 20
 MAX_FAULTS: Final = 10
+# Of an attempt that is handed back with what it has written.
+MAX_HANDOVERS: Final = 100
+MAX_PROGRESS_TOKENS: Final = MAX_OUTPUT_TOKENS
+MAX_PROGRESS_CHARS: Final = MIB
+MAX_PROGRESS_BYTES: Final = MIB + MIB // 4
 MAX_LINEAGE_BYTES: Final = MIB + MIB // 2
 MAX_KEPT_TEXT: Final = 20_000
 MAX_CHECKS: Final = 64

@@ -84,7 +84,8 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     `parameters` is what of the job's own sampling a retry had changed, `instruction` what it said
     to the model besides. `flaw`, found by the gate or check `found_by`, is why the text was not
     accepted; then `text` holds the beginning of it, and `text_chars` how long it was. `shortened`:
-    details were left out for their size.
+    details were left out for their size. `handed_tokens`: so many of its tokens were written by
+    workers that handed it back; the rest is `worker`'s.
     """
 
     attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT_NUMBER)]
@@ -99,6 +100,7 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trips: Annotated[tuple[TripRecord, ...], Meta(max_length=MAX_TRIPS)] = ()
     reasoning: ReasoningRecord | None = None
     usage: Usage = Usage()
+    handed_tokens: Count = 0
     finish_reason: FinishReason | None = None
     flaw: Flaw | None = None
     found_by: Annotated[str, Meta(max_length=64)] = ""
@@ -110,20 +112,35 @@ class AttemptRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FaultRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The engine failed under an attempt, which is made again after `wait_s` seconds."""
+    """The engine failed under an attempt, which is made again after `wait_s` seconds. `lost`: all
+    of the engine was gone, or stuck, or out of memory, and whatever ran on it ended with it."""
 
     attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT_NUMBER)]
     worker: WorkerName
     at: Timestamp
     detail: Sentence = ""
     wait_s: Seconds = 0.0
+    lost: bool = False
+
+
+class HandoverRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A worker handed an attempt back before it was done, with `tokens` that the next one need not
+    generate."""
+
+    attempt: Annotated[int, Meta(ge=1, le=MAX_ATTEMPT_NUMBER)]
+    worker: WorkerName
+    at: Timestamp
+    tokens: Count = 0
+    detail: Sentence = ""
 
 
 class Lineage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to a job so far, oldest first: attempts, and faults that spent none."""
+    """What happened to a job so far, oldest first: attempts, and what spent none: faults, and
+    handing back."""
 
     attempts: Annotated[tuple[AttemptRecord, ...], Meta(max_length=MAX_RECORDS)] = ()
     faults: Annotated[tuple[FaultRecord, ...], Meta(max_length=MAX_FAULTS)] = ()
+    handovers: Annotated[tuple[HandoverRecord, ...], Meta(max_length=MAX_RECORDS)] = ()
 
     def with_attempt(self, record: AttemptRecord) -> "Lineage":
         """This lineage with one more attempt at its end, within its limits."""
@@ -133,6 +150,16 @@ class Lineage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def with_fault(self, record: FaultRecord) -> "Lineage":
         """This lineage with one more fault at its end, the oldest gone where there are too many."""
         return msgspec.structs.replace(self, faults=(*self.faults, record)[-MAX_FAULTS:])
+
+    def with_handover(self, record: HandoverRecord) -> "Lineage":
+        """This lineage with one more of them at its end, the oldest gone where there are too
+        many."""
+        handovers = (*self.handovers, record)[-MAX_RECORDS:]
+        return msgspec.structs.replace(self, handovers=handovers)
+
+    def losses(self, attempt: int) -> int:
+        """How often an engine was lost under an attempt."""
+        return sum(fault.lost for fault in self.faults if fault.attempt == attempt)
 
     def usage(self) -> Usage:
         """The tokens of all attempts."""

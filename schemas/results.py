@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from .agents import AgentRecord
-from .jobs import JobId
+from .jobs import JobId, Traceparent
 from .limits import MAX_STOP_CHARS
 from .lineage import FinishReason, Lineage
 from .reasoning import ReasoningRecord
@@ -84,6 +84,7 @@ class GenerationResult(
     model: str | None = None
     worker: str | None = None
     finished_at: datetime
+    traceparent: Traceparent | None = None
     metadata: dict[str, Any] = {}
 
     @property

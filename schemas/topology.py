@@ -8,7 +8,8 @@ the names carry a version: a change of arguments is a new version of the names.
 
 Agents have three queues and a log. What is under way goes from queue to queue by transactions, in
 which a full queue would drop a message without a word: those have no limit of length, and what is
-new waits apart, in a queue that has. The log is a stream: reading it changes nothing.
+new waits apart, in a queue that has. The log is a stream: reading it changes nothing. So are those
+of what operators say to services, which who starts later must know as well.
 """
 
 from typing import Final, Literal, get_args
@@ -29,8 +30,18 @@ DEAD_DELIVERY_LIMIT: Final = 1_000_000
 MAX_QUEUE_LENGTH: Final = 1_000_000
 JOURNAL_MAX_AGE: Final = "7D"
 JOURNAL_MAX_BYTES: Final = 2_000_000_000
+# Who starts reads the logs of control from the beginning: tens of thousands of messages at most.
+CONTROL_LOG_MAX_AGE: Final = "7D"
+CONTROL_LOG_MAX_BYTES: Final = 20_000_000
+PAUSES_LOG_MAX_BYTES: Final = 5_000_000
+# A stream forgets by whole segments, and keeps the one that it writes.
+CONTROL_SEGMENT_BYTES: Final = 1_000_000
 TOOL_QUEUE_EXPIRES_MS: Final = 24 * 60 * 60 * 1000
 PRIVATE_REPLY_EXPIRES_MS: Final = 30 * 60 * 1000
+
+# First word of the routing keys of what services say, which are at most 255 bytes long.
+SERVICES: Final = "_services"
+_SERVICE_CHARS: Final = 50
 
 ExchangeKind = Literal["direct", "topic", "fanout", "headers"]
 Argument = str | int | bool
@@ -81,18 +92,35 @@ class Names(Struct, frozen=True):
 
     @property
     def results(self) -> str:
-        """Direct exchange for results: the routing key is the job's `reply_to`."""
+        """Exchange for results: the routing key is the job's `reply_to`. Of kind topic, for only
+        there can a user's rights say which keys it may bind; no key holds a dot or a wildcard."""
         return f"{self.namespace}.results"
 
     @property
     def events(self) -> str:
-        """Topic exchange for events: `<reply_to>.<job id>.<kind>`."""
+        """Topic exchange for events: `<reply_to>.<job id>.<kind>` of jobs, and of services
+        `_services.<name>.<what>`."""
         return f"{self.namespace}.events"
 
     @property
     def control(self) -> str:
-        """Fanout exchange: every worker hears it on a queue of its own."""
+        """Fanout exchange of cancellations."""
         return f"{self.namespace}.control"
+
+    @property
+    def control_log(self) -> str:
+        """The stream of cancellations, which every service reads from its beginning on."""
+        return f"{self.namespace}.control.log"
+
+    @property
+    def pauses(self) -> str:
+        """Fanout exchange of pauses and of what lifts them."""
+        return f"{self.namespace}.pauses"
+
+    @property
+    def pauses_log(self) -> str:
+        """Their stream, read in the same way. Cancellations can't push a pause out of it."""
+        return f"{self.namespace}.pauses.log"
 
     @property
     def dlx(self) -> str:
@@ -183,6 +211,10 @@ class Names(Struct, frozen=True):
         """Routing key of an event. Neither part can hold a dot: their patterns forbid it."""
         return f"{reply_to}.{job_id}.{kind}"
 
+    def service_key(self, service: str, what: str) -> str:
+        """Routing key of what a service says of itself. No reply key begins with an underscore."""
+        return f"{SERVICES}.{service.replace('.', '-')[:_SERVICE_CHARS]}.{what}"
+
 
 class Topology(Struct, frozen=True):
     """What must stand on the broker, each tuple in an order that is safe to declare in."""
@@ -217,21 +249,26 @@ def topology(namespace: str = DEFAULT_NAMESPACE) -> Topology:
             Exchange(names.dlx, "fanout"),
             Exchange(names.jobs, "direct"),
             Exchange(names.retry, "headers"),
-            Exchange(names.results, "direct"),
+            Exchange(names.results, "topic"),
             Exchange(names.events, "topic"),
             Exchange(names.control, "fanout"),
+            Exchange(names.pauses, "fanout"),
             Exchange(names.tools, "direct"),
         ),
         queues=(
             _dead(names),
             *(queue for queue, _ in work),
             *(queue for queue, _ in rungs),
+            _control_log(names),
+            _pauses_log(names),
             reply_queue,
         ),
         bindings=(
             Binding(names.dlx, names.dead),
             *(Binding(names.jobs, queue.name, key) for queue, key in work),
             *(binding for _, binding in rungs),
+            Binding(names.control, names.control_log),
+            Binding(names.pauses, names.pauses_log),
             reply_binding,
         ),
     )
@@ -289,6 +326,30 @@ def _journal(names: Names) -> Queue:
             "x-queue-type": "stream",
             "x-max-age": JOURNAL_MAX_AGE,
             "x-max-length-bytes": JOURNAL_MAX_BYTES,
+        },
+    )
+
+
+def _control_log(names: Names) -> Queue:
+    return Queue(
+        names.control_log,
+        {
+            "x-queue-type": "stream",
+            "x-max-age": CONTROL_LOG_MAX_AGE,
+            "x-max-length-bytes": CONTROL_LOG_MAX_BYTES,
+            "x-stream-max-segment-size-bytes": CONTROL_SEGMENT_BYTES,
+        },
+    )
+
+
+def _pauses_log(names: Names) -> Queue:
+    """Without an age: a pause holds until it is lifted."""
+    return Queue(
+        names.pauses_log,
+        {
+            "x-queue-type": "stream",
+            "x-max-length-bytes": PAUSES_LOG_MAX_BYTES,
+            "x-stream-max-segment-size-bytes": CONTROL_SEGMENT_BYTES,
         },
     )
 

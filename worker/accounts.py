@@ -9,6 +9,7 @@ from ..rollback import Action
 from ..schemas import FinishReason, SegmentRecord, TripRecord
 from ..schemas.limits import MAX_QUOTE_CHARS, MAX_SEGMENTS, MAX_TRIPS
 from ..schemas.lineage import Channel
+from ..schemas.progress import Spent
 from . import trips
 
 Clock = Callable[[], float]
@@ -30,7 +31,12 @@ class Accounts:
         self.cuts = 0
         self.produced = 0
         self.wasted = 0
+        # Of what was wasted, what handing the attempt back cost: at no budget's cost.
+        self.dropped = 0
         self.lost_s = 0.0
+        # Seconds that the engine had it on other workers, and what was left out there.
+        self._before_s = 0.0
+        self._left_out = False
         self.first_token_s: float | None = None
         self._began: float | None = None
         self._ended: float | None = None
@@ -47,9 +53,9 @@ class Accounts:
 
     @property
     def engine_s(self) -> float:
-        """Seconds since the engine was asked."""
+        """Seconds since the engine was asked, and those on the workers before."""
         ended = self._ended if self._ended is not None else self._clock()
-        return ended - self._began if self._began is not None else 0.0
+        return self._before_s + (ended - self._began if self._began is not None else 0.0)
 
     def begin_segment(self) -> None:
         """A request goes to the engine."""
@@ -92,6 +98,43 @@ class Accounts:
         """So many tokens of reasoning are thrown away: no rollback, and at no budget's cost."""
         self.wasted += tokens
         self.cuts += 1
+
+    def drop(self, tokens: int) -> None:
+        """So many tokens are lost by handing the attempt back."""
+        self.wasted += tokens
+        self.dropped += tokens
+
+    def spent(self, queued_s: float | None) -> Spent:
+        """All of it, for the next worker."""
+        return Spent(
+            requests=self.requests,
+            rollbacks=self.rollbacks,
+            cuts=self.cuts,
+            produced=self.produced,
+            wasted=self.wasted,
+            dropped=self.dropped,
+            lost_s=self.lost_s,
+            queued_s=queued_s,
+            first_token_s=self.first_token_s,
+            engine_s=self.engine_s,
+            segments=tuple(self.segments),
+            trips=tuple(self.trips),
+            records_left_out=self._left_out,
+        )
+
+    def restore(self, spent: Spent) -> None:
+        """Go on from what other workers spent."""
+        self.segments, self.trips = list(spent.segments), list(spent.trips)
+        self.requests, self._segment = spent.requests, max(0, spent.requests - 1)
+        self.rollbacks, self.cuts = spent.rollbacks, spent.cuts
+        self.produced, self.wasted, self.dropped = spent.produced, spent.wasted, spent.dropped
+        self.lost_s, self._before_s = spent.lost_s, spent.engine_s
+        self.first_token_s, self._left_out = spent.first_token_s, spent.records_left_out
+
+    @property
+    def left_out(self) -> bool:
+        """Whether some records did not fit the message that they came in."""
+        return self._left_out
 
     def note(
         self,

@@ -2,18 +2,26 @@
 
 import asyncio
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from ..producer.subscription import Delivery
 from ..schemas import GenerationJob
 from .endings import DeadlinePassed, Ending, Faulted, Interrupted, Report, TimedOut
 from .event_stream import JobEvents
+from .lanes import LaneSlots
 from .registry import Key
 from .session import GenerationSession
 
+# A timer may ring this much before its time.
+_A_MOMENT_S: Final = 0.001
+
 
 def queued_s(job: GenerationJob, now: datetime) -> float | None:
-    """Seconds from publishing to delivery; None where the publisher did not say when."""
+    """Seconds from publishing to delivery; None where the publisher did not say when. Where an
+    attempt was handed back: those in which nobody had it."""
+    progress = job.progress
+    if progress is not None and progress.spent.queued_s is not None:
+        return progress.spent.queued_s + max(0.0, (now - progress.at).total_seconds())
     if job.enqueued_at is None:
         return None
     return max(0.0, (now - job.enqueued_at).total_seconds())
@@ -41,6 +49,8 @@ class Attempt:
         self._session = session
         self._task: asyncio.Task[Any] | None = None
         self._imposed: Ending | None = None
+        # Whether it has a slot, and the engine may have seen it.
+        self.begun = False
 
     def __repr__(self) -> str:
         return f"<Attempt {self.job.attempt} of {self.job.id}>"
@@ -62,11 +72,17 @@ class Attempt:
             if self._task is not None:
                 self._task.cancel()
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was ended from outside."""
+        return self._imposed is not None
+
     def report(self, ending: Ending) -> Report:
         """What happened, up to now."""
-        return self._session.report(ending, self.queued_s)
+        # What is published for an interruption says that it was one, in the event before.
+        return self._session.report(ending, self.queued_s, self.events.next + 1)
 
-    async def run(self, limit_s: float, slots: asyncio.Semaphore) -> Report:
+    async def run(self, limit_s: float, slots: LaneSlots) -> Report:
         """The report of the attempt, however it ended. Cancelling this is no ending: it raises.
 
         The time limit begins when a slot is free.
@@ -74,23 +90,34 @@ class Attempt:
         if not await self._slot(slots):
             return self.report(self._imposed or self._too_late() or Interrupted("no slot"))
         try:
-            ending = self._too_late() or self._imposed or await self._within(limit_s)
+            ending = self._imposed or self._too_late() or await self._within(limit_s)
         finally:
-            slots.release()
+            slots.release(self.job.lane)
         return self.report(ending)
 
-    async def _slot(self, slots: asyncio.Semaphore) -> bool:
-        """Wait for a free slot; False where the attempt was ended meanwhile."""
+    async def _slot(self, slots: LaneSlots) -> bool:
+        """Wait for a free slot; False where the attempt was ended meanwhile, or is too late."""
         if self._imposed is not None:
             return False
-        self._task = asyncio.create_task(slots.acquire(), name=f"slot for {self.job.id}")
+        taking = slots.acquire(self.job.lane)
+        self._task = asyncio.create_task(taking, name=f"slot for {self.job.id}")
         try:
-            await asyncio.wait([self._task])
+            await asyncio.wait([self._task], timeout=self._left_s())
         except asyncio.CancelledError:
             if not self._task.cancel():
-                slots.release()
+                slots.release(self.job.lane)
             raise
+        if not self._task.done():
+            self._task.cancel()
+            await asyncio.wait([self._task])
         return not self._task.cancelled()
+
+    def _left_s(self) -> float | None:
+        deadline = self.job.deadline
+        if deadline is None:
+            return None
+        # Not a moment too early: then it would not be too late yet.
+        return max(0.0, (deadline - datetime.now(UTC)).total_seconds()) + _A_MOMENT_S
 
     def _too_late(self) -> Ending | None:
         deadline = self.job.deadline
@@ -99,6 +126,7 @@ class Attempt:
         return None
 
     async def _within(self, limit_s: float) -> Ending:
+        self.begun = True
         deadline = self.job.deadline
         left_s = limit_s
         timed_out = False

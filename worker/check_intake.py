@@ -13,14 +13,17 @@ from ..producer.subscription import Delivery
 from ..rollback import RetryTable
 from ..schemas import Candidate, Finished, InvalidMessage, Judged, Verdict, decode, peek
 from . import logs, metrics
+from .cancellations import Cancellations
 from .event_stream import EventStream
 from .examination import Examination
 from .examiner import Examiner, Waiting
+from .observing import observe_end, outcome_of
 from .publications import Identity, Settlement, Verb, bury
 from .registry import Registry
 from .settler import Settler
 from .suspects import GATHER_S, parts
-from .verdict_settlement import plan_expired, plan_verdict
+from .tracing import TRACING
+from .verdict_settlement import plan_cancelled, plan_expired, plan_verdict
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class CheckIntake:
         wait_s: float,
         timeout_s: float,
         on_stuck: Callable[[], None],
+        cancellations: Cancellations | None = None,
     ) -> None:
         self._group = group
         self._examiner = examiner
@@ -64,6 +68,7 @@ class CheckIntake:
         self._wait_s = wait_s
         self._timeout_s = timeout_s
         self._on_stuck = on_stuck
+        self._cancellations = cancellations if cancellations is not None else Cancellations()
         self._registry: Registry[Examination] = Registry()
         self._queue: asyncio.Queue[Examination] = asyncio.Queue()
         self._thread = ThreadPoolExecutor(1, EXAMINER)
@@ -101,8 +106,11 @@ class CheckIntake:
             self._start(self._answer_again(examination), "answer again")
         else:
             self._registry.begin(examination)
-            self._queue.put_nowait(examination)
             self._begin_one()
+            if self._is_unwanted(candidate):
+                self._drop(examination)
+            else:
+                self._queue.put_nowait(examination)
 
     async def run(self) -> None:
         """Examine what comes, batch by batch, until cancelled or stuck."""
@@ -113,6 +121,23 @@ class CheckIntake:
             self._on_stuck()
         finally:
             self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: what waits here of it is dropped now; one that is looked at is
+        dropped when that is over."""
+        for each in self._registry.all_running():
+            if each.candidate.job.id == job_id and each.waits and self._is_unwanted(each.candidate):
+                self._drop(each)
+
+    def _is_unwanted(self, candidate: Candidate) -> bool:
+        """Called off, before anybody was given the text."""
+        job = candidate.job
+        return job.checks == "block" and self._cancellations.covers(job.id, job.enqueued_at)
+
+    def _drop(self, each: Examination) -> None:
+        each.waits = False
+        settlement = plan_cancelled(self._who, each.candidate, each.deliveries[0])
+        self._settle_soon(each, settlement, None)
 
     def close(self) -> None:
         """Begin nothing more. What is still delivered waits for `hand_back`."""
@@ -136,7 +161,12 @@ class CheckIntake:
         log.info("handing back %d candidates: %s", self._queue.qsize(), why)
         self._interrupted = True
         while not self._queue.empty():
-            self._start(self._return(self._queue.get_nowait()), "hand back")
+            self._hand_back(self._queue.get_nowait())
+
+    def _hand_back(self, each: Examination) -> None:
+        if each.waits:
+            each.waits = False
+            self._start(self._return(each), "hand back")
 
     def abandon(self) -> None:
         """Let go of everything, unsettled: it goes back when the channels close."""
@@ -155,39 +185,47 @@ class CheckIntake:
 
     def _begin_one(self) -> None:
         self._under_way += 1
+        metrics.IN_FLIGHT.inc()
         self._nothing_left.clear()
 
     def _end_one(self) -> None:
         self._under_way -= 1
+        metrics.IN_FLIGHT.dec()
         if not self._under_way:
             self._nothing_left.set()
 
     async def _gather(self) -> list[Examination]:
         """The next batch: what waits, and what comes within a moment. Those under suspicion are
         examined one by one, in an order among all of them, so they fill no batch."""
-        batch = [await self._queue.get()]
+        batch = [await self._next()]
         first = batch[0].standing()
         room = self._batch - (not first.suspect)
         characters = batch[0].characters
         try:
             async with asyncio.timeout(max(self._wait_s, GATHER_S if first.suspect else 0.0)):
                 while room and characters < _BATCH_CHARACTERS:
-                    batch.append(await self._queue.get())
+                    batch.append(await self._next())
                     room -= not batch[-1].standing().suspect
                     characters += batch[-1].characters
         except TimeoutError:
             pass
         return batch
 
+    async def _next(self) -> Examination:
+        """The next that was not dropped while it waited: of such a one nothing is left."""
+        while not (each := await self._queue.get()).waits:
+            pass
+        return each
+
     async def _examine_apart(self, batch: Sequence[Examination]) -> None:
         """All at once, but for those on which checkers ended before."""
-        todo = deque(parts(batch, Examination.standing))
+        todo = deque(parts([each for each in batch if each.waits], Examination.standing))
         try:
             while todo:
                 part = todo.popleft()
                 if self._interrupted:
                     for each in part:
-                        self._start(self._return(each), "hand back")
+                        self._hand_back(each)
                     continue
                 await self._examine(part)
                 if todo:
@@ -195,12 +233,16 @@ class CheckIntake:
         except _Stuck:
             for part in todo:
                 for each in part:
-                    self._forget(each)
+                    if each.waits:
+                        self._forget(each)
             raise
 
     async def _examine(self, batch: Sequence[Examination]) -> None:
         wanted: list[Examination] = []
         for each in batch:
+            if not each.waits:
+                continue
+            each.waits = False
             deadline = each.candidate.job.deadline
             blocks = each.candidate.job.checks == "block"
             if blocks and deadline is not None and deadline <= datetime.now(UTC):
@@ -239,6 +281,8 @@ class CheckIntake:
         if verdict is None:
             return Settlement((), Verb.REJECT)
         delivery = max(each.deliveries, key=lambda one: one.times_returned)
+        if self._is_unwanted(each.candidate):
+            return plan_cancelled(self._who, each.candidate, delivery)
         try:
             now = datetime.now(UTC)
             rules = self._examiner.rules_for(each.candidate.job)
@@ -267,7 +311,7 @@ class CheckIntake:
                     self._registry.remember(each.key, done.delivered() if done.sent else done)
                 if done.sent and done.over:
                     self._tell(each, done, verdict)
-                    _observe(each.candidate, done, verdict)
+                    count_verdict(each.candidate, done, verdict)
         finally:
             self._forget(each)
 
@@ -313,14 +357,17 @@ class CheckIntake:
                 self._tell(other, remembered, None)
 
 
-def _observe(candidate: Candidate, settlement: Settlement, verdict: Verdict | None) -> None:
+def count_verdict(candidate: Candidate, settlement: Settlement, verdict: Verdict | None) -> None:
+    """Count a verdict whose settlement is out, and say it in a line."""
     mode = candidate.job.checks
     outcome = verdict.outcome if verdict is not None else "none"
     metrics.VERDICTS.labels(outcome=outcome, mode=mode).inc()
     if settlement.outcome is not None:
-        metrics.JOBS.labels(outcome=str(settlement.outcome.__struct_config__.tag)).inc()
+        metrics.JOBS.labels(outcome=outcome_of(settlement.outcome)).inc()
+        observe_end(candidate.job, settlement.outcome)
     if verdict is None:
         return
+    TRACING.check(candidate.job, verdict, candidate.result.attempt)
     for record in verdict.checks:
         if record.outcome in ("rejected", "failed"):
             flaw = record.flaw.value if record.flaw is not None else ""

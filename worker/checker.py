@@ -22,9 +22,9 @@ from ..producer.confirms import ConfirmedPublisher
 from . import logs, metrics
 from .check_intake import EXAMINER, CheckIntake
 from .config import Config, ConfigError, file_text
-from .event_stream import EventStream
 from .examiner import Examiner
-from .frame import ExitCode, Service, until_signalled, versions
+from .frame import ExitCode, Service, until_signalled
+from .installed import versions
 from .publications import Identity
 from .retrying import retry_table
 from .scorers import make_scorer
@@ -47,19 +47,17 @@ class Checker(Service):
         self._given_scorer = scorer
         self._stuck = False
 
-    async def _serve(
-        self,
-        jobs: AbstractRobustConnection,
-        events: AbstractRobustConnection,
-        stack: AsyncExitStack,
-    ) -> ExitCode:
+    async def _serve(self, jobs: AbstractRobustConnection, stack: AsyncExitStack) -> ExitCode:
         scorer = self._given_scorer or await self._load()
         if scorer is None:
             log.info("stopped before the scoring model was loaded")
             return ExitCode.OK
         stack.callback(scorer.close)
-        await self._work(jobs, events, scorer)
+        await self._work(jobs, scorer)
         return ExitCode.ENGINE_LOST if self._stuck else ExitCode.OK
+
+    def _fits(self, config: Config) -> None:
+        check_fits(config)
 
     async def _load(self) -> Scorer | None:
         self._trouble = "loading the scoring model"
@@ -79,7 +77,6 @@ class Checker(Service):
     async def _work(
         self,
         connection: AbstractRobustConnection,
-        events_connection: AbstractRobustConnection,
         scorer: Scorer,
     ) -> None:
         config = self._config
@@ -89,10 +86,12 @@ class Checker(Service):
             model=examiner.model,
             names=self._names,
             versions=versions("torch", "transformers"),
+            secrecy=self._secrecy,
         )
+        self._herald.model = examiner.model
         publisher = ConfirmedPublisher(connection)
         settler = Settler(publisher, who, publish_timeout_s=config.publish_timeout_s)
-        events = EventStream(self._names, self._name)
+        events = self._events
         metrics.CONSUMERS.set_function(lambda: sum(each.consuming for each in self._subscriptions))
         async with asyncio.TaskGroup() as group:
             intake = CheckIntake(
@@ -106,8 +105,8 @@ class Checker(Service):
                 wait_s=config.check_wait_s,
                 timeout_s=config.check_timeout_s,
                 on_stuck=self._get_stuck,
+                cancellations=self._control.cancellations,
             )
-            group.create_task(events.run(events_connection), name="events")
             examining = group.create_task(intake.run(), name="examining")
             try:
                 # One batch is looked at while the next one comes in.
@@ -122,7 +121,6 @@ class Checker(Service):
                 await self._attend(subscribing, intake, said, lambda: self._stuck)
             finally:
                 examining.cancel()
-                events.close()
                 await self._unsubscribe()
         await publisher.close()
         if self._died is not None:
@@ -132,6 +130,16 @@ class Checker(Service):
         log.error("a check is stuck; handing back what waits")
         self._stuck = True
         self._stop.set()
+
+
+def check_fits(config: Config) -> None:
+    """Raise ConfigError where a batch and the one before it outlast the broker's patience."""
+    if 2 * config.check_timeout_s >= config.consumer_timeout_s:
+        raise ConfigError(
+            f"check_timeout_s ({config.check_timeout_s:g}) must be less than half of "
+            f"consumer_timeout_s ({config.consumer_timeout_s:g}), or the broker takes texts away "
+            "while they are checked; raise consumer_timeout in rabbitmq.conf and here, or lower it"
+        )
 
 
 def _uses_similarity(tables: Mapping[str, Mapping[str, Any]] | None) -> bool:
@@ -153,7 +161,7 @@ def check_tables(config: Config) -> dict[str, dict[str, Any]] | None:
 
 def run_checker(config: Config) -> int:
     """Run a checker in this process until a signal stops it. Returns its exit code."""
-    logs.configure(config.log_format, config.log_level)
+    logs.configure(config.log_format, config.log_level, hides=config.keep_texts != "full")
     code = asyncio.run(_run(config))
     for thread in threading.enumerate():
         # One that is stuck would be waited for, for ever.

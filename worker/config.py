@@ -6,7 +6,7 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from ..schemas import Lane, SluiceError
 from ..schemas.topology import DEFAULT_NAMESPACE, LANES
@@ -23,6 +23,16 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     amqp_url: Annotated[str, _is("where RabbitMQ is; amqps:// for TLS", pattern=r"^amqps?://")] = (
         "amqp://guest:guest@127.0.0.1:5672/"
     )
+    amqp_ca_file: Annotated[
+        str, _is("certificates of the authorities to trust, PEM; empty: the system's")
+    ] = ""
+    amqp_cert_file: Annotated[str, _is("certificate to show the broker, PEM; empty: none")] = ""
+    amqp_key_file: Annotated[
+        str, _is("its private key, PEM; empty: it stands in amqp_cert_file")
+    ] = ""
+    amqp_key_password_file: Annotated[
+        str, _is("file that holds the password of that key; empty: it has none")
+    ] = ""
     namespace: Annotated[
         str,
         _is(
@@ -39,6 +49,28 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     consumer_timeout_s: Annotated[
         float, _is("the broker's consumer_timeout; an attempt must fit half of it", gt=0)
     ] = 1800.0
+    rabbitmqctl: Annotated[
+        str,
+        _is(
+            "command that asks the broker for its consumer_timeout, e.g. `sudo -n rabbitmqctl`; "
+            "empty: rabbitmqctl, where the broker is on this host at port 5672; none: don't ask"
+        ),
+    ] = ""
+
+    # Texts
+    keep_texts: Annotated[
+        Literal["full", "redacted", "encrypted"],
+        _is("prompts and outputs in dead letters; but for full they stay out of logs and events"),
+    ] = "full"
+    text_hash_key_file: Annotated[
+        str, _is("file with a secret: equal redacted texts are told as equal; empty: lengths alone")
+    ] = ""
+    operator_key_file: Annotated[
+        str, _is("public key of `sluice dlq keygen` that dead letters are encrypted for")
+    ] = ""
+    dlq_key_file: Annotated[
+        str, _is("private key of `sluice dlq keygen`, which opens encrypted dead letters")
+    ] = ""
 
     # Worker
     worker_id: Annotated[str, _is("name in results, events and logs; empty: host and pid")] = ""
@@ -63,6 +95,30 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine_args: Annotated[
         dict[str, Any], _is("further vLLM engine arguments, by their names in vLLM")
     ] = {}
+
+    # Engine's health
+    engine_stall_s: Annotated[
+        float, _is("an engine that has work and brings no token is stuck after; 0: never", ge=0)
+    ] = 120.0
+    engine_restarts: Annotated[
+        int,
+        _is("a sick engine is started anew so often in a window; 0: end instead", ge=0, le=1000),
+    ] = 5
+    engine_restart_window_s: Annotated[float, _is("that window", gt=0)] = 1800.0
+    sick_jobs: Annotated[
+        int,
+        _is("of the last 30 attempts, jobs whose logits make the engine suspect", ge=1, le=30),
+    ] = 3
+    canary_prompt: Annotated[
+        str,
+        _is("tried before jobs are taken and when in doubt; empty: nothing is", max_length=2000),
+    ] = "Count from one to ten in words: one, two, three, four,"
+    canary_answer: Annotated[
+        str, _is("must be in its answer, whatever the case; empty: anything", max_length=200)
+    ] = ""
+    canary_every_s: Annotated[
+        float, _is("try an engine without work every; 0: only when in doubt", ge=0)
+    ] = 600.0
 
     # Reasoning
     reasoning_parser: Annotated[
@@ -151,6 +207,21 @@ class Config(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     # Watching
     metrics_host: Annotated[str, _is("address of /metrics, /healthz, /readyz")] = "127.0.0.1"
     metrics_port: Annotated[int, _is("port of the same; 0: any free one", ge=0, le=65535)] = 9464
+    watch_replies: Annotated[
+        str,
+        _is(
+            "reply keys of backends whose queues of results are counted in the metrics, by commas",
+            pattern=r"^[A-Za-z0-9_,\- ]*\Z",
+            max_length=2000,
+        ),
+    ] = ""
+    traces_endpoint: Annotated[
+        str,
+        _is(
+            "where spans go, by OTLP over HTTP, e.g. http://127.0.0.1:4318/v1/traces; empty: none",
+            pattern=r"^(https?://.*)?\Z",
+        ),
+    ] = ""
     log_format: Annotated[Literal["human", "json"], _is("how log lines look")] = "human"
     log_level: Annotated[Literal["debug", "info", "warning", "error"], _is("least to log")] = "info"
 
@@ -191,9 +262,32 @@ def worker_name(config: Config) -> str:
     return config.worker_id or f"{socket.gethostname()}-{os.getpid()}"
 
 
+def tls_files(config: Config) -> dict[str, str]:
+    """The files for TLS that are set, by setting."""
+    names = ("amqp_ca_file", "amqp_cert_file", "amqp_key_file", "amqp_key_password_file")
+    return {name: path for name in names if (path := getattr(config, name))}
+
+
+def secured(config: Config) -> Config:
+    """The same with its files for TLS in `amqp_url`, where every connection finds them."""
+    if not (files := tls_files(config)):
+        return config
+    # It pulls in the broker's client.
+    from ..producer.tls import with_files  # noqa: PLC0415
+
+    return structs.replace(config, amqp_url=with_files(config.amqp_url, files))
+
+
 def check(config: Config) -> None:
     """Raise ConfigError where settings that are fine alone don't go together."""
-    lanes(config)
+    wanted = slots(config)
+    at_once = config.engine_args.get("max_num_seqs")
+    if isinstance(at_once, int) and at_once < wanted:
+        raise ConfigError(
+            f"lanes: {wanted} slots, and max_num_seqs in engine_args lets the engine run "
+            f"{at_once} jobs at once: the others would wait in it, where no other worker can take "
+            "them. Leave max_num_seqs out, which makes it the slots, or name fewer slots"
+        )
     if config.attempt_timeout_s >= config.consumer_timeout_s / 2:
         raise ConfigError(
             f"attempt_timeout_s ({config.attempt_timeout_s:g}) must be less than half of "

@@ -1,5 +1,6 @@
 """What is done about findings in an attempt, by the policy, and what of it is written down."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -59,6 +60,10 @@ class Decisions:
         if self._written.base is not self._base:
             self._base, self._trips = self._written.base, elsewhere(self._trips)
         return self._trips
+
+    def restore(self, trips: Sequence[Trip]) -> None:
+        """Take these for what was found and done before, with the text as it is now."""
+        self._base, self._trips = self._written.base, list(trips)
 
     def act(self, finding: Finding, *, beyond: int) -> Action:
         """Decide about a finding, and go back if that is the decision. `beyond`: tokens of the
@@ -127,8 +132,12 @@ class Decisions:
             floor=written.draft.releaser.floor,
             trips=self.trips,
             rollbacks=accounts.rollbacks,
-            # What was thought in vain is bounded by its own cap.
-            wasted=accounts.wasted + beyond - (thinking.dropped if thinking else 0),
+            # What was thought in vain is bounded by its own cap, and what is lost when a worker
+            # stops is nobody's fault.
+            wasted=accounts.wasted
+            + beyond
+            - accounts.dropped
+            - (thinking.dropped if thinking else 0),
             seconds=accounts.lost_s,
             greedy=self._greedy,
             constrained=written.constrained,

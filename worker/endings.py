@@ -4,7 +4,15 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from ..schemas import AttemptRecord, FinishReason, Flaw, InvalidMessage, Timings, Usage
+from ..schemas import (
+    AttemptRecord,
+    FinishReason,
+    Flaw,
+    InvalidMessage,
+    Progress,
+    Timings,
+    Usage,
+)
 
 
 class Answered(Struct, frozen=True):
@@ -58,9 +66,12 @@ class EngineLost(Struct, frozen=True):
 
 
 class Interrupted(Struct, frozen=True):
-    """The worker stops, or lost what it needs. Not the job's fault: no attempt is spent."""
+    """The worker stops, or lost what it needs. Not the job's fault: no attempt is spent.
+    `trusted`: what was accepted so far may be gone on from; not where the engine's numbers are in
+    doubt."""
 
     detail: str
+    trusted: bool = True
 
 
 Ending = (
@@ -79,7 +90,9 @@ Ending = (
 class Report(Struct, frozen=True, kw_only=True):
     """What a run leaves behind, however it ended. `text` is the answer, `reasoning` what the model
     thought before it, None where it thought nothing. `prompt`: its end as text, where the job has
-    it as token ids and a check will want to read it. `stop_string`: the one that ended it."""
+    it as token ids and a check will want to read it. `stop_string`: the one that ended it.
+    `resumed`: what it went on from, None where it began at the beginning; `progress`: what the next
+    worker can go on from, where it was interrupted."""
 
     ending: Ending
     text: str
@@ -88,6 +101,8 @@ class Report(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     reasoning: str | None = None
     stop_string: str | None = None
+    resumed: Progress | None = None
+    progress: Progress | None = None
 
     @property
     def usage(self) -> Usage:

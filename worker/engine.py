@@ -18,6 +18,10 @@ class EngineDead(EngineError):
     """The engine is gone: nothing more will come from it."""
 
 
+class EngineOutOfMemory(EngineDead):
+    """Memory ran out while it worked: what it holds is not to be trusted any more."""
+
+
 class EngineUnavailable(EngineError):
     """The engine can't start: what is wrong and what to do."""
 

@@ -16,8 +16,9 @@ from pamqp.commands import Basic
 from ..producer.confirms import APP_ID
 from ..producer.connection import CONNECTION_LOST, open_channel
 from ..producer.errors import BrokerUnreachable
+from ..producer.secrecy import OPEN, Secrecy
 from ..producer.sending import Job
-from ..schemas import CONTENT_TYPE, Delta, JobEvent, Names, encode
+from ..schemas import CONTENT_TYPE, Delta, JobEvent, Names, ServiceEvent, encode
 from ..schemas.codec import tag_of
 from ..schemas.events import Happening
 from .metrics import EVENTS_DROPPED
@@ -34,10 +35,11 @@ class EventStream:
     """A bounded buffer of events and the task that empties it. When it is full, the oldest go."""
 
     def __init__(self, names: Names, worker: str, capacity: int = _CAPACITY) -> None:
-        self._names = names
+        self.names = names
+        self.secrecy: Secrecy = OPEN
         self._worker = worker
         self._capacity = capacity
-        self._waiting: deque[tuple[str, JobEvent]] = deque()
+        self._waiting: deque[tuple[str, JobEvent | ServiceEvent]] = deque()
         self._wake = asyncio.Event()
         self._closing = False
         self._quiet_until = 0.0
@@ -46,7 +48,7 @@ class EventStream:
         """The events of one run of a job, numbered from `first`."""
         return JobEvents(self, job, self._worker, first)
 
-    def put(self, reply_to: str, message: JobEvent) -> None:
+    def put(self, routing_key: str, message: JobEvent | ServiceEvent) -> None:
         """Hand an event over. Returns at once."""
         if time.monotonic() < self._quiet_until:
             EVENTS_DROPPED.inc()
@@ -54,7 +56,7 @@ class EventStream:
         if len(self._waiting) >= self._capacity:
             self._waiting.popleft()
             EVENTS_DROPPED.inc()
-        self._waiting.append((reply_to, message))
+        self._waiting.append((routing_key, message))
         self._wake.set()
 
     def close(self) -> None:
@@ -90,35 +92,40 @@ class EventStream:
         """A channel, if the exchange is there: what is published to a missing one takes the channel
         with it, and what is on its way then takes the connection."""
         channel = await open_channel(connection, timeout_s=_TIMEOUT_S)
-        await channel.exchange_declare(self._names.events, passive=True)
+        await channel.exchange_declare(self.names.events, passive=True)
         return channel
 
-    def _next(self) -> tuple[str, JobEvent]:
+    def _next(self) -> tuple[str, JobEvent | ServiceEvent]:
         """The oldest event; deltas of the same job right behind it go along in one message."""
-        reply_to, first = self._waiting.popleft()
-        if not isinstance(first.event, Delta):
-            return reply_to, first
+        routing_key, first = self._waiting.popleft()
+        if isinstance(first, ServiceEvent) or not isinstance(first.event, Delta):
+            return routing_key, first
         texts = [first.event.text]
         while self._waiting and (more := _delta_of(self._waiting[0][1], first)) is not None:
             texts.append(more.text)
             self._waiting.popleft()
         if len(texts) == 1:
-            return reply_to, first
+            return routing_key, first
         whole = Delta(offset=first.event.offset, text="".join(texts), channel=first.event.channel)
-        return reply_to, msgspec.structs.replace(first, event=whole)
+        return routing_key, msgspec.structs.replace(first, event=whole)
 
     async def _publish(
-        self, channel: aiormq.abc.AbstractChannel, reply_to: str, message: JobEvent
+        self,
+        channel: aiormq.abc.AbstractChannel,
+        routing_key: str,
+        message: JobEvent | ServiceEvent,
     ) -> None:
+        if isinstance(message, JobEvent):
+            message = self.secrecy.event(message)
         await channel.basic_publish(
             encode(message),
-            exchange=self._names.events,
-            routing_key=self._names.event_key(reply_to, message.job_id, message.kind),
+            exchange=self.names.events,
+            routing_key=routing_key,
             properties=Basic.Properties(
                 content_type=CONTENT_TYPE,
-                message_type=tag_of(JobEvent),
+                message_type=tag_of(type(message)),
                 message_id=uuid.uuid4().hex,
-                correlation_id=message.job_id,
+                correlation_id=message.job_id if isinstance(message, JobEvent) else None,
                 app_id=APP_ID,
             ),
         )
@@ -133,6 +140,11 @@ class JobEvents:
         self._worker = worker
         self._seq = first
 
+    @property
+    def next(self) -> int:
+        """The number of the next one."""
+        return self._seq
+
     def emit(self, event: Happening) -> None:
         """Say what happened. Returns at once."""
         message = JobEvent(
@@ -144,7 +156,10 @@ class JobEvents:
             event=event,
         )
         self._seq += 1
-        self._stream.put(self._job.reply_to, message)
+        self._stream.put(self._key(message.kind), message)
+
+    def _key(self, kind: str) -> str:
+        return self._stream.names.event_key(self._job.reply_to, self._job.id, kind)
 
     def delta(self, offset: int, text: str) -> None:
         """Say what text came."""
@@ -155,8 +170,10 @@ class JobEvents:
         self.emit(Delta(offset=offset, text=text, channel="reasoning"))
 
 
-def _delta_of(message: JobEvent, first: JobEvent) -> Delta | None:
+def _delta_of(message: JobEvent | ServiceEvent, first: JobEvent) -> Delta | None:
     """The message's delta, if it goes on where the same job's deltas left off."""
+    if isinstance(message, ServiceEvent):
+        return None
     event = message.event
     same = message.job_id == first.job_id and message.attempt == first.attempt
     if same and isinstance(event, Delta) and isinstance(first.event, Delta):

@@ -20,6 +20,8 @@ class Examination:
         self.candidate = candidate
         self.deliveries = [delivery]
         self.since = time.monotonic()
+        # Until it is looked at, or settled without.
+        self.waits = True
         self.over = asyncio.Event()
 
     def __repr__(self) -> str:

@@ -5,28 +5,39 @@ import logging
 import os
 import signal
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final, Protocol, TypeVar
 
 from aio_pika.abc import AbstractRobustConnection
 
 from ..producer import connection as broker
 from ..producer.subscription import Delivery, Subscription
+from ..producer.tasks import end
 from ..producer.versions import remarks, require_version
 from ..schemas import Names, topology
-from .config import Config, worker_name
+from ..schemas.services import Said, ServiceKind, ServiceState
+from . import consumer_timeout, metrics
+from .config import Config, ConfigError, secured, worker_name
+from .control import PAUSED, Control
+from .exposing import count_reconnects, expose, expose_held
+from .herald import Herald, Standing, reading
 from .loop_watch import LoopWatch
+from .pauses import told
+from .queue_watch import QueueWatch, watched
+from .secrecy import secrecy_of
 from .standing import require_soon
 from .status_server import StatusServer
+from .tracing import TRACING
 
 log = logging.getLogger(__name__)
 
 _PAUSE_S: Final = 5.0
 _SETTLE_GRACE_S: Final = 5.0
+_LAST_EVENTS_S: Final = 2.0
 T = TypeVar("T")
 
 
@@ -36,6 +47,7 @@ class ExitCode(IntEnum):
     OK = 0
     CANNOT_START = 3
     ENGINE_LOST = 4
+    QUARANTINED = 5
     INTERRUPTED = 130
 
 
@@ -58,6 +70,10 @@ class Work(Protocol):
         """End what runs; what it was about goes back unspent."""
         ...
 
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: end it as such, if it is here."""
+        ...
+
     def abandon(self) -> None:
         """Let go of everything, unsettled."""
         ...
@@ -66,16 +82,22 @@ class Work(Protocol):
 class Service(ABC):
     """One service. `run` returns when it was asked to stop and has drained, or can't go on."""
 
-    def __init__(self, config: Config, kind: str) -> None:
-        self._config = config
-        self._kind = kind
+    def __init__(self, config: Config, kind: ServiceKind) -> None:
+        self._config = secured(config)
+        self._secrecy = secrecy_of(config)
+        self._kind: ServiceKind = kind
         self._names = Names(config.namespace)
         self._name = worker_name(config)
         self._loop_watch = LoopWatch()
         self._stop = asyncio.Event()
         self._died: BaseException | None = None
         self._trouble: str | None = "starting"
+        self._state: ServiceState = "starting"
         self._subscriptions: list[Subscription] = []
+        self._herald = Herald(self._names, self._name, kind, self._stand)
+        self._events = self._herald.events
+        self._events.secrecy = self._secrecy
+        self._control = Control(self._names, self._name, kind)
         self.status_port = 0
 
     def __repr__(self) -> str:
@@ -90,11 +112,24 @@ class Service(ABC):
         """Begin to drain: take nothing more, finish what runs within the grace."""
         self._stop.set()
 
+    @property
+    def state(self) -> ServiceState:
+        """Where it is in its life."""
+        return self._state
+
+    def load(self) -> tuple[int, int]:
+        """How much is under way, and how much can be."""
+        return int(reading(metrics.IN_FLIGHT)), int(reading(metrics.SLOTS))
+
+    def consumed(self) -> tuple[str, ...]:
+        """The queues that it consumes now."""
+        return tuple(dict.fromkeys(each.queue for each in self._subscriptions if each.consuming))
+
     def not_ready(self) -> str | None:
         """None while work is taken and done; else what is in the way."""
         if self._trouble is not None:
             return self._trouble
-        deaf = [repr(each) for each in self._subscriptions if not each.consuming]
+        deaf = [repr(each) for each in self._subscriptions if not (each.consuming or each.held)]
         return ", ".join(deaf) or None
 
     async def run(self) -> ExitCode:
@@ -109,6 +144,7 @@ class Service(ABC):
             ready=self.not_ready,
         )
         self.status_port = status.port
+        expose(self._kind, lambda: self._state)
         beating = asyncio.create_task(self._loop_watch.run(), name="loop watch")
         log.info("%s %s, status on port %d", self._kind, self._name, status.port)
         try:
@@ -127,9 +163,49 @@ class Service(ABC):
             events = await self._open_connection(self._dial("events"), stack)
             if events is None:
                 return ExitCode.OK
-            code = await self._serve(jobs, events, stack)
+            TRACING.start(self._config, self._kind, self._name)
+            stack.push_async_callback(TRACING.close)
+            async with self._telling(events), self._control.listening(events, self._die):
+                code = await self._serve(jobs, stack)
         log.info("stopped")
         return code
+
+    @asynccontextmanager
+    async def _telling(self, connection: AbstractRobustConnection) -> AsyncGenerator[None]:
+        """While this lasts, events go out, and the herald says how the service stands."""
+        publishing = asyncio.create_task(self._events.run(connection), name="events")
+        repeating = asyncio.create_task(self._herald.run(), name="herald")
+        queues = watched(self._config.namespace, self._config.watch_replies)
+        counting = asyncio.create_task(QueueWatch(queues).run(connection), name="queues")
+        self._herald.say("started")
+        try:
+            yield
+        finally:
+            await end(repeating)
+            await end(counting)
+            self._turn("stopping", "stopped", "stopped")
+            self._events.close()
+            await asyncio.wait([publishing], timeout=_LAST_EVENTS_S)
+            await end(publishing)
+
+    def _turn(
+        self, state: ServiceState, trouble: str | None, what: Said | None = None, detail: str = ""
+    ) -> None:
+        """Take on a state; `trouble` is what is in the way of work. What has a name is told, with
+        the detail, or else with the trouble."""
+        self._state, self._trouble = state, trouble
+        if what is not None:
+            self._herald.say(what, detail)
+
+    def _stand(self) -> Standing:
+        in_flight, slots = self.load()
+        return Standing(
+            state=self._state,
+            trouble=self.not_ready() or "",
+            queues=self.consumed(),
+            in_flight=in_flight,
+            slots=slots,
+        )
 
     async def _open_connection(
         self, opening: Coroutine[Any, Any, AbstractRobustConnection], stack: AsyncExitStack
@@ -140,12 +216,7 @@ class Service(ABC):
         return connection
 
     @abstractmethod
-    async def _serve(
-        self,
-        jobs: AbstractRobustConnection,
-        events: AbstractRobustConnection,
-        stack: AsyncExitStack,
-    ) -> ExitCode:
+    async def _serve(self, jobs: AbstractRobustConnection, stack: AsyncExitStack) -> ExitCode:
         """Load what is needed, work until `_stop` is set, drain. What must be closed goes on the
         stack."""
 
@@ -156,6 +227,7 @@ class Service(ABC):
             told = broker.server_version(connection)
             require_version(told)
             await require_soon(connection, topology(self._config.namespace))
+            await self._learn_timeout(connection)
         except BaseException:
             await broker.close(connection)
             raise
@@ -164,14 +236,38 @@ class Service(ABC):
             log.info("RabbitMQ %s: %s", told, remark)
         return connection
 
+    @abstractmethod
+    def _fits(self, config: Config) -> None:
+        """Raise ConfigError where what this service holds is not done within half of
+        `consumer_timeout_s`."""
+
+    async def _learn_timeout(self, connection: AbstractRobustConnection) -> None:
+        """Take the broker's own consumer timeout, where it tells, for the one configured. Raises
+        ConfigError where work does not fit it: it would be taken away in the middle."""
+        cluster = broker.cluster_name(connection)
+        real_s = await consumer_timeout.asked(consumer_timeout.command(self._config), cluster)
+        self._config = consumer_timeout.with_real(self._config, real_s)
+        self._fits(self._config)
+
+    def _on_lost(self, reason: str) -> None:
+        """A consumer was lost. Where the broker was tired of waiting for work to be settled, it
+        would be so again: then what is held must fit what it says, or this service ends."""
+        self._config = consumer_timeout.with_real(self._config, consumer_timeout.told_by(reason))
+        try:
+            self._fits(self._config)
+        except ConfigError as error:
+            self._die(error)
+
     async def _dial(self, what: str) -> AbstractRobustConnection:
         config = self._config
-        return await broker.connect(
+        connection = await broker.connect(
             config.amqp_url,
             timeout_s=config.connect_timeout_s,
             heartbeat_s=config.heartbeat_s,
             name=f"sluice {self._kind} {self._name} {what}",
         )
+        count_reconnects(connection, what)
+        return connection
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, T]) -> T | None:
         """What the work comes to; None where the service is stopped first."""
@@ -195,7 +291,8 @@ class Service(ABC):
         on_message: Callable[[Delivery], None],
         prefetch: int,
         transactional: bool = False,
-    ) -> None:
+        held_by: str | None = None,
+    ) -> Subscription:
         subscription = Subscription(
             connection,
             what=what,
@@ -203,9 +300,18 @@ class Service(ABC):
             on_message=on_message,
             prefetch=prefetch,
             transactional=transactional,
+            on_lost=self._on_lost,
         )
+        pause = self._control.pauses.on(queue, datetime.now(UTC))
+        if pause is not None:
+            subscription.hold(PAUSED)
+            log.info("%s: %s", queue, told(pause))
+        if held_by is not None:
+            subscription.hold(held_by)
         self._subscriptions.append(subscription)
         await subscription.start(self._die)
+        expose_held(self._config.namespace, queue, self._subscriptions)
+        return subscription
 
     async def _attend(
         self,
@@ -216,14 +322,58 @@ class Service(ABC):
     ) -> None:
         """Take work until told to stop, then drain: at once where something is `lost` without
         which nothing can end well."""
-        await self._unless_stopped(subscribing)
-        if not self._stop.is_set():
+        self._control.on_cancel = work.cancel
+        await self._unless_stopped(self._after_what_was_said(subscribing))
+        if not self._stop.is_set() and self._state == "starting":
             log.info(said)
-            self._trouble = None
-        await self._stop.wait()
-        self._trouble = "stopping"
+            self._turn("ready", None, "status")
+        obeying = asyncio.create_task(self._obey(), name="pauses")
+        try:
+            await self._stop.wait()
+        finally:
+            await end(obeying)
+        self._turn("stopping", "stopping", "stopping")
         at_once = lost() or self._died is not None
         await self._drain(work, 0.0 if at_once else self._config.drain_grace_s)
+
+    async def _after_what_was_said(self, subscribing: Coroutine[Any, Any, None]) -> None:
+        try:
+            await self._control.caught_up()
+        except BaseException:
+            subscribing.close()
+            raise
+        await subscribing
+
+    async def _obey(self) -> None:
+        """Hold what is paused and release what is not any more, until cancelled."""
+        while True:
+            self._mind_pauses()
+            await self._control.until_news()
+
+    def _mind_pauses(self) -> None:
+        now = datetime.now(UTC)
+        for each in self._subscriptions:
+            pause = self._control.pauses.on(each.queue, now)
+            if (pause is not None) == each.is_held_by(PAUSED):
+                continue
+            if pause is not None:
+                each.hold(PAUSED)
+                said = f"{each.queue}: {told(pause)}"
+            else:
+                each.release(PAUSED)
+                said = f"{each.queue}: no longer paused"
+            log.info(said)
+            self._herald.say("paused" if pause is not None else "resumed", said)
+        self._mind_state(now)
+
+    def _mind_state(self, now: datetime) -> None:
+        """Paused is who takes nothing at all because it was told so."""
+        held = [each.is_held_by(PAUSED) for each in self._subscriptions]
+        if self._state == "ready" and held and all(held):
+            pause = self._control.pauses.on(self._subscriptions[0].queue, now)
+            self._turn("paused", told(pause) if pause is not None else "paused", "paused")
+        elif self._state == "paused" and not all(held):
+            self._turn("ready", None, "resumed")
 
     async def _unsubscribe(self) -> None:
         for subscription in self._subscriptions:
@@ -236,6 +386,15 @@ class Service(ABC):
 
     async def _drain(self, work: Work, grace_s: float) -> None:
         """Take nothing more, and let what runs end within the grace; the rest goes back."""
+        await self._take_nothing(work)
+        log.info("stopping: up to %g s for what runs", grace_s)
+        if await work.idle(grace_s):
+            return
+        work.interrupt(f"the {self._kind} is shutting down")
+        await self._settled(work)
+
+    async def _take_nothing(self, work: Work) -> None:
+        """Begin nothing more, and give back what comes meanwhile."""
         work.close()
         try:
             async with asyncio.timeout(_PAUSE_S):
@@ -243,29 +402,19 @@ class Service(ABC):
         except TimeoutError:
             log.warning("the broker does not answer; what it delivers meanwhile is left unsettled")
         await work.hand_back()
-        log.info("stopping: up to %g s for what runs", grace_s)
-        if await work.idle(grace_s):
-            return
-        work.interrupt(f"the {self._kind} is shutting down")
-        if not await work.idle(self._config.publish_timeout_s + _SETTLE_GRACE_S):
-            log.warning("left unsettled, the broker delivers it again: %r", work)
-            work.abandon()
+
+    async def _settled(self, work: Work) -> bool:
+        """Wait until what was ended is settled; what will not be is let go of. Whether all was."""
+        if await work.idle(self._config.publish_timeout_s + _SETTLE_GRACE_S):
+            return True
+        log.warning("left unsettled, the broker delivers it again: %r", work)
+        work.abandon()
+        return False
 
 
 async def _same(queue: str) -> str:
     """The queue is there, or is not; operators make it, services don't."""
     return queue
-
-
-def versions(*packages: str) -> dict[str, str]:
-    """The versions of our own and other packages, where they are installed."""
-    found: dict[str, str] = {}
-    for name in ("sluicegate", *packages):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 async def until_signalled(service: Service) -> int:

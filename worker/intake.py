@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import secrets
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,22 +15,24 @@ from ..schemas import (
     Finished,
     GenerationJob,
     InvalidMessage,
+    Lane,
     Reasoned,
     Reasoning,
-    ReasoningRecord,
-    Retrying,
     decode,
     peek,
 )
 from ..schemas import Interrupted as InterruptedEvent
 from . import logs, metrics
 from .attempt import Attempt
-from .endings import Ending, EngineLost, Faulted, GaveUp, Interrupted, Report
+from .cancellations import Cancellations
+from .endings import Cancelled, Ending, EngineLost, Faulted, Interrupted, Report
 from .engine import Engine
 from .event_stream import EventStream
 from .gating import Gating
+from .lanes import LaneSlots
+from .observing import detail, observe
 from .publications import Identity, Settlement, Verb, bury
-from .registry import Registry
+from .registry import Key, Registry
 from .session import GenerationSession
 from .settlement import Moment, passed_on, plan
 from .settler import Settler
@@ -50,11 +52,13 @@ class Intake:
         settler: Settler,
         events: EventStream,
         *,
-        slots: int,
+        shares: Mapping[Lane, int],
         attempt_timeout_s: float,
         gating: Gating,
         retries: RetryTable,
-        on_engine_lost: Callable[[], None],
+        on_engine_lost: Callable[[str], None],
+        on_ended: Callable[[GenerationJob, Report], None],
+        cancellations: Cancellations | None = None,
     ) -> None:
         self._group = group
         self._engine = engine
@@ -62,14 +66,18 @@ class Intake:
         self._settler = settler
         self._events = events
         # After a lost connection the broker fills the slots again while the attempts that it took
-        # away still run.
-        self._slots = asyncio.Semaphore(slots)
+        # away still run; and what is borrowed of another lane's share may be wanted back.
+        self._slots = LaneSlots(shares)
         self._attempt_timeout_s = attempt_timeout_s
         self._gating = gating
         self._retries = retries
         self._registry: Registry[Attempt] = Registry()
         self._turns = Turns(attempt_timeout_s)
         self._on_engine_lost = on_engine_lost
+        self._on_ended = on_ended
+        # Keys of attempts that run now, and ran before when an engine was lost.
+        self._accused: set[Key] = set()
+        self._cancellations = cancellations if cancellations is not None else Cancellations()
         self._closed = False
         self._late: list[Delivery] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -97,13 +105,24 @@ class Intake:
         elif self._registry.settled(key) is not None:
             metrics.DUPLICATES.inc()
             self._start(self._answer_again(job, delivery), f"answer again {job.id}")
-        elif (elsewhere := pass_on(job, self._who.worker)) is not None:
+        elif not self._is_cancelled(job) and (
+            (elsewhere := pass_on(job, self._who.worker)) is not None
+        ):
             settlement = passed_on(self._who, elsewhere)
             self._start(self._pass_on(job, delivery, settlement), f"pass on {job.id}")
         else:
             # Entered here and now: the next delivery may be of the same attempt.
             attempt = self._begin(job, delivery)
             self._start(self._attempt(attempt), f"attempt {job.id}")
+
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: end it, if it is here. Its request to the engine is aborted."""
+        for attempt in self._registry.all_running():
+            if attempt.job.id == job_id and self._is_cancelled(attempt.job):
+                attempt.end(Cancelled())
+
+    def _is_cancelled(self, job: GenerationJob) -> bool:
+        return self._cancellations.covers(job.id, job.enqueued_at)
 
     def close(self) -> None:
         """Begin nothing more. What is still delivered waits for `hand_back`: given back at once, it
@@ -112,7 +131,17 @@ class Intake:
 
     async def hand_back(self) -> None:
         """Return what came after `close`."""
-        await self._settler.settle(Settlement((), Verb.NACK), self._late)
+        late, self._late = self._late, []
+        await self._settler.settle(Settlement((), Verb.NACK), late)
+
+    def reopen(self) -> None:
+        """Begin again, after `close`."""
+        self._closed = False
+
+    @property
+    def suspects(self) -> int:
+        """How many attempts run now that ran before when an engine was lost."""
+        return len(self._accused)
 
     async def idle(self, timeout_s: float) -> bool:
         """Wait until nothing runs; False when that takes longer than `timeout_s` seconds."""
@@ -127,8 +156,12 @@ class Intake:
 
     def interrupt(self, why: str) -> None:
         """End every attempt that still generates; their jobs go back unspent."""
+        self.end_all(Interrupted(why), Interrupted(why))
+
+    def end_all(self, running: Ending, waiting: Ending) -> None:
+        """End every attempt: those that the engine has, and those that wait for it."""
         for attempt in self._registry.all_running():
-            attempt.end(Interrupted(why))
+            attempt.end(running if attempt.begun else waiting)
 
     def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._group.create_task(work, name=name)
@@ -142,7 +175,8 @@ class Intake:
                 "reasoning_parser, or reasoning_start and reasoning_end",
                 job.id,
             )
-        events = self._events.of(job)
+        progress = job.progress
+        events = self._events.of(job, progress.seq if progress is not None else 0)
         # What the checker may still refuse is no text to stream.
         streams = job.stream and job.checks != "block"
         session = GenerationSession(
@@ -153,20 +187,31 @@ class Intake:
             gating=self._gating,
             release=events.delta if streams else None,
             release_reasoning=events.thought if streams else None,
+            on_start_over=lambda _why: events.emit(Accepted()),
         )
         attempt = Attempt(job, delivery, session, events)
+        if self._is_cancelled(job):
+            # Ended before it asks the engine for anything.
+            attempt.end(Cancelled())
         self._registry.begin(attempt)
         return attempt
 
     async def _attempt(self, attempt: Attempt) -> None:
         try:
             with logs.about(*attempt.key), metrics.IN_FLIGHT.track_inprogress():
-                attempt.events.emit(Accepted())
-                standing = Standing(attempt.key, attempt.deliveries[0].times_returned)
-                async with self._turns.turn(standing):
+                if not attempt.ended:
+                    attempt.events.emit(Accepted(kept=_kept(attempt.job)))
+                losses = attempt.job.lineage.losses(attempt.job.attempt)
+                returned = attempt.deliveries[0].times_returned
+                async with self._turns.turn(Standing(attempt.key, returned, losses)):
+                    if losses:
+                        self._accused.add(attempt.key)
                     report = await self._run(attempt)
+                    self._accused.discard(attempt.key)
+                    self._on_ended(attempt.job, report)
                     await self._settle(attempt, report)
         finally:
+            self._accused.discard(attempt.key)
             self._registry.end(attempt)
             attempt.over.set()
 
@@ -183,7 +228,7 @@ class Intake:
         if isinstance(report.ending, EngineLost):
             # Before anything is settled: the next delivery would fail as fast as it came.
             self.close()
-            self._on_engine_lost()
+            self._on_engine_lost(report.ending.detail)
         settlement = self._plan(attempt, report)
         if settlement.over:
             self._registry.remember(attempt.key, settlement)
@@ -198,8 +243,9 @@ class Intake:
         elif settled and settlement.event is not None:
             events.emit(settlement.event)
         elif settlement.verb is not Verb.ACK or not settled:
-            events.emit(InterruptedEvent(detail=_detail(report.ending)))
-        _observe(report, settlement)
+            back = InterruptedEvent(detail=detail(report.ending), kept=_kept(attempt.job))
+            events.emit(back)
+        observe(report, settlement, attempt.job if settled else None)
 
     def _plan(self, attempt: Attempt, report: Report) -> Settlement:
         # The newest delivery knows best how often the broker has had it back.
@@ -247,69 +293,6 @@ class Intake:
                     self._events.of(job).emit(Finished(outcome=remembered.outcome))
 
 
-def _detail(ending: Ending) -> str:
-    told = isinstance(ending, GaveUp | Faulted | EngineLost | Interrupted)
-    return ending.detail if told else ""
-
-
-def _kind(settlement: Settlement) -> str:
-    """How the attempt ended, for metrics and logs."""
-    if settlement.outcome is not None:
-        return str(settlement.outcome.__struct_config__.tag)
-    if isinstance(settlement.event, Retrying):
-        return "retrying"
-    return "to_check" if settlement.over else "returned"
-
-
-def _observe(report: Report, settlement: Settlement) -> None:
-    kind = _kind(settlement)
-    metrics.JOBS.labels(outcome=kind).inc()
-    metrics.TOKENS.labels(kind="prompt").inc(report.usage.prompt_tokens)
-    metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
-    metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)
-    metrics.TOKENS.labels(kind="wasted").inc(report.usage.wasted_tokens)
-    if report.record.reasoning is not None:
-        _observe_reasoning(report.record.reasoning)
-    for trip in report.record.trips:
-        metrics.TRIPS.labels(
-            level=str(int(trip.level)), flaw=trip.flaw.value, action=trip.action
-        ).inc()
-        log.info(
-            "level %d, %s at token %d: %s%s",
-            trip.level,
-            trip.flaw,
-            trip.tokens[0],
-            trip.action.replace("_", " "),
-            f" to token {trip.kept}, {trip.wasted} wasted" if trip.wasted else "",
-        )
-    metrics.ENGINE.observe(report.timings.engine_s)
-    if report.timings.queued_s is not None:
-        metrics.QUEUED.observe(report.timings.queued_s)
-    if report.timings.first_token_s is not None:
-        metrics.FIRST_TOKEN.observe(report.timings.first_token_s)
-    log.info(
-        "%s: %d tokens in %.2f s%s",
-        kind,
-        report.usage.completion_tokens,
-        report.timings.engine_s,
-        f" ({detail})" if (detail := _detail(report.ending)) else "",
-    )
-
-
-def _observe_reasoning(record: ReasoningRecord) -> None:
-    flaw = record.flaw.value if record.flaw is not None else "none"
-    metrics.REASONING.labels(mode=record.mode, ended=record.ended, flaw=flaw).inc()
-    metrics.TOKENS.labels(kind="reasoning").inc(record.tokens)
-    metrics.TOKENS.labels(kind="reasoning_dropped").inc(record.dropped_tokens)
-    if record.first_answer_token_s is not None:
-        metrics.ANSWER_AFTER_CUT.observe(record.first_answer_token_s)
-    if record.ended == "not_opened" and not record.tripped:
-        return
-    log.info(
-        "reasoning %s after %d tokens of at most %d, %d dropped%s",
-        record.ended.replace("_", " "),
-        record.tokens,
-        record.cap,
-        record.dropped_tokens,
-        f" ({flaw} by {record.gate}, {record.mode})" if record.tripped else "",
-    )
+def _kept(job: GenerationJob) -> int:
+    """How many tokens of this attempt came with the job."""
+    return job.progress.kept if job.progress is not None else 0

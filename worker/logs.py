@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal, TextIO
 
+from .log_secrecy import hidden, without_messages
 from .orphan_guard import guard
 
 _job: ContextVar[tuple[str, int] | None] = ContextVar("job", default=None)
@@ -49,25 +50,46 @@ class _JobFilter(logging.Filter):
         return True
 
 
-class HumanFormatter(logging.Formatter):
+class _OurFormatter(logging.Formatter):
+    """`hides`: texts of jobs stay out of it."""
+
+    def __init__(self, *, hides: bool = False) -> None:
+        super().__init__()
+        self._hides = hides
+
+    def _seen(self, record: logging.LogRecord) -> logging.LogRecord:
+        return hidden(record) if self._hides else record
+
+    def _error(self, record: logging.LogRecord) -> str:
+        """The traceback of a record, empty where it has none."""
+        if not record.exc_info or record.exc_info[1] is None:
+            return ""
+        if self._hides:
+            return without_messages(record.exc_info[1])
+        return self.formatException(record.exc_info)
+
+
+class HumanFormatter(_OurFormatter):
     """`12:00:01 INFO  worker.service  job=... attempt=1  message`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, and the traceback below it."""
+        record = self._seen(record)
         job: tuple[str, int] | None = getattr(record, "sluice_job", None)
         when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         who = f" job={job[0]} attempt={job[1]}" if job else ""
         line = f"{when} {record.levelname:<7} {_short(record.name)}{who}  {record.getMessage()}"
-        if record.exc_info:
-            line += "\n" + self.formatException(record.exc_info)
+        if error := self._error(record):
+            line += "\n" + error
         return clean(line)
 
 
-class JsonFormatter(logging.Formatter):
+class JsonFormatter(_OurFormatter):
     """One JSON object a line: time, level, logger, message, job_id, attempt, error."""
 
     def format(self, record: logging.LogRecord) -> str:
         """One line."""
+        record = self._seen(record)
         job: tuple[str, int] | None = getattr(record, "sluice_job", None)
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
@@ -77,15 +99,19 @@ class JsonFormatter(logging.Formatter):
         }
         if job:
             line |= {"job_id": job[0], "attempt": job[1]}
-        if record.exc_info:
-            line["error"] = clean(self.formatException(record.exc_info))
+        if error := self._error(record):
+            line["error"] = clean(error)
         return json.dumps(line, ensure_ascii=False)
 
 
-def configure(form: Literal["human", "json"], level: str, stream: TextIO | None = None) -> None:
-    """Send the process's logs to a stream, standard error by default."""
+def configure(
+    form: Literal["human", "json"], level: str, stream: TextIO | None = None, *, hides: bool = False
+) -> None:
+    """Send the process's logs to a stream, standard error by default; `hides`: without texts of
+    jobs."""
     handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(JsonFormatter() if form == "json" else HumanFormatter())
+    kind = JsonFormatter if form == "json" else HumanFormatter
+    handler.setFormatter(kind(hides=hides))
     handler.addFilter(_JobFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -96,7 +122,7 @@ def configure(form: Literal["human", "json"], level: str, stream: TextIO | None 
 
 
 @contextmanager
-def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
+def for_vllm(form: Literal["human", "json"], level: str, *, hides: bool = False) -> Generator[None]:
     """Make vLLM log as we do, in its child processes, too. What the user has set for it stands.
 
     It says a lot at `info`; only `debug` of ours asks for that. Its errors also go to a file, in
@@ -106,7 +132,7 @@ def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
     with tempfile.TemporaryDirectory(prefix="sluice-worker-") as folder:
         errors = Path(folder, "errors.log")
         config = Path(folder, "vllm.json")
-        config.write_text(json.dumps(_vllm_config(kind, level, errors)))
+        config.write_text(json.dumps(_vllm_config(kind, level, errors, hides=hides)))
         # Its sockets go there, too: the engine of a worker that was killed leaves them behind.
         ours = {_VLLM_CONFIG: str(config), _ERRORS: str(errors), "VLLM_RPC_BASE_PATH": folder}
         ours = {name: value for name, value in ours.items() if name not in os.environ}
@@ -118,26 +144,36 @@ def for_vllm(form: Literal["human", "json"], level: str) -> Generator[None]:
                 del os.environ[name]
 
 
-def engine_formatter(name: str) -> logging.Formatter:
+def engine_formatter(name: str, *, hides: bool = False) -> logging.Formatter:
     """The formatter of vLLM's processes; they must not outlive the worker from here on."""
     guard()
-    return JsonFormatter() if name == JsonFormatter.__name__ else HumanFormatter()
+    kind = JsonFormatter if name == JsonFormatter.__name__ else HumanFormatter
+    return kind(hides=hides)
 
 
-def engine_errors() -> str:
-    """What vLLM's processes have logged as errors, with tracebacks; empty if that is unknown."""
+def engine_errors(since: int = 0) -> str:
+    """What vLLM's processes have logged as errors, with tracebacks, behind the first `since`
+    characters; empty if that is unknown."""
     try:
-        return Path(os.environ[_ERRORS]).read_text(errors="replace")
+        return Path(os.environ[_ERRORS]).read_text(errors="replace")[since:]
     except (KeyError, OSError):
         return ""
 
 
-def _vllm_config(kind: type[logging.Formatter], level: str, errors: Path) -> dict[str, object]:
+def _vllm_config(
+    kind: type[logging.Formatter], level: str, errors: Path, *, hides: bool
+) -> dict[str, object]:
     return {
         "version": 1,
         "disable_existing_loggers": False,
         # Called in each of its processes when it begins, long before it loads plug-ins.
-        "formatters": {"ours": {"()": f"{__name__}.engine_formatter", "name": kind.__name__}},
+        "formatters": {
+            "ours": {
+                "()": f"{__name__}.engine_formatter",
+                "name": kind.__name__,
+                "hides": hides,
+            }
+        },
         "handlers": {
             "ours": {"class": "logging.StreamHandler", "formatter": "ours"},
             "errors": {

@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Final
 
-from .metrics import LOOP_LAG
+from .metrics import LOOP_DELAYS, LOOP_LAG
 
 _BEAT_S: Final = 0.5
 _STUCK_S: Final = 30.0
@@ -22,7 +22,9 @@ class LoopWatch:
             due = time.monotonic() + _BEAT_S
             await asyncio.sleep(_BEAT_S)
             self._beat = time.monotonic()
-            LOOP_LAG.set(max(0.0, self._beat - due))
+            late_s = max(0.0, self._beat - due)
+            LOOP_LAG.set(late_s)
+            LOOP_DELAYS.observe(late_s)
 
     def trouble(self) -> str | None:
         """None while the loop beats."""

@@ -6,12 +6,13 @@ what stands before the running one is its base. A job's text is the answer alone
 
 from collections.abc import Sequence
 from enum import Enum, auto
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..guards.finding import Finding, Flaw
 from ..guards.reasoning.tags import Tags
 from ..schemas import GenerationJob, Sampling
 from ..schemas.lineage import Channel
+from ..schemas.progress import DraftState, Thought
 from .draft import Draft
 from .drafts import Drafts
 from .engine import Engine
@@ -31,6 +32,19 @@ class Turn(Enum):
 
     # The answer begins, and with it the grammar that constrains it: in a request of its own.
     GRAMMAR = auto()
+
+
+class Place(NamedTuple):
+    """Where a manuscript stands between reasoning and answer: the tokens before the running draft,
+    and what `Manuscript` knows of the seam."""
+
+    base: int
+    inserted: int
+    may_open: bool
+    at_seam: bool
+    settled_by: int | None
+    seam: int
+    swallowed: str
 
 
 class Manuscript:
@@ -178,6 +192,55 @@ class Manuscript:
         How many tokens that were."""
         self._may_open = False
         return self.draft.cut(0)
+
+    def trim(self) -> int:
+        """Go back to where another can go on: to a whole character, to the cap where it was passed
+        by what may be an end tag, and to the beginning of what a grammar holds, which can't be
+        entered in the middle. How many tokens of the engine's that costs."""
+        if self.constrained:
+            return self.draft.cut(0)
+        dropped = 0
+        if (capped := self.capped) is not None:
+            dropped = self.draft.cut(max(capped.tokens[0], self.draft.releaser.floor))
+        return dropped + self.draft.trim()
+
+    @property
+    def place(self) -> Place:
+        """Where it stands between reasoning and answer."""
+        return Place(
+            base=len(self.base),
+            inserted=self._inserted,
+            may_open=self._may_open,
+            at_seam=self._at_seam,
+            settled_by=self._settled_by,
+            seam=self._seam,
+            swallowed=self.swallowed,
+        )
+
+    async def restore(
+        self, tokens: tuple[int, ...], place: Place, draft: DraftState, thought: Thought | None
+    ) -> None:
+        """Become the manuscript that had these tokens and was in this state. O(tokens)."""
+        thinking, sampling = self.thinking, self._job.sampling
+        open_block = False
+        if thinking is not None and thought is not None:
+            thinking.restore(thought, tokens)
+            thinking.draft = None
+            open_block = thinking.is_open
+            if thinking.ended != "not_opened" and not open_block:
+                thinking.draft = self._drafts.reasoning(thinking.base, thought.draft.lead, thinking)
+                said = tokens[thought.start : thought.start + thought.tokens]
+                await thinking.draft.restore(said, thought.draft, sampling)
+        self.base, self._inserted = tokens[: place.base], place.inserted
+        self._may_open, self._capped = place.may_open, None
+        self._at_seam, self._seam = place.at_seam, place.seam
+        self._settled_by, self.swallowed = place.settled_by, place.swallowed
+        if thinking is not None and open_block:
+            self.draft = self._drafts.reasoning(self.base, draft.lead, thinking)
+            thinking.open(self.base, self.draft)
+        else:
+            self.draft = self._answer(draft.lead)
+        await self.draft.restore(tokens[place.base :], draft, sampling)
 
     def swallow(self, end: int) -> bool:
         """The model has ended its reasoning a second time, behind `end` characters: what it said

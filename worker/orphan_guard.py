@@ -37,13 +37,13 @@ def guard() -> None:
 
 def _outlive_no_more(worker: int) -> None:
     # A pidfd would save the looking, but descriptors get closed by number in these processes.
-    began = _start_time(worker)
-    while began is not None and _start_time(worker) == began:
+    began = start_time(worker)
+    while began is not None and start_time(worker) == began:
         time.sleep(_LOOK_EVERY_S)
     os._exit(_ORPHANED)
 
 
-def _start_time(pid: int) -> str | None:
+def start_time(pid: int) -> str | None:
     """When a process started, in clock ticks since boot; None if it is gone, or dead and unburied.
     It tells a process from a later one that was given the same id."""
     try:

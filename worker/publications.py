@@ -6,14 +6,16 @@ Pure: built here, carried out by `settler`.
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
 
+from ..producer.secrecy import OPEN, Secrecy
 from ..producer.subscription import Delivery
 from ..rollback import Retry
 from ..schemas import (
+    AgentJob,
     Candidate,
     DeadLetter,
     Flaw,
@@ -35,6 +37,17 @@ from ..schemas.limits import MAX_JOB_BYTES
 
 # The header by which the retry exchange picks the queue to wait in.
 RUNG_HEADER: Final = "rung"
+# Why a job goes round once more: "passed_on" to a worker where the engine did not fail under it,
+# "unsupported" without the changes that the engine can't do.
+Cause = Literal[
+    "gate_tripped",
+    "reasoning_runaway",
+    "checks_rejected",
+    "check_failed",
+    "engine_fault",
+    "passed_on",
+    "unsupported",
+]
 # What a token id takes in Python beyond its digits.
 _ID_BYTES: Final = 30
 
@@ -53,17 +66,19 @@ class Verb(Enum):
 
 
 class Identity(Struct, frozen=True, kw_only=True):
-    """Who settles: goes into results and dead letters. `versions` by the name of the software."""
+    """Who settles: goes into results and dead letters. `versions` by the name of the software;
+    `secrecy`: what of texts is kept in the letters."""
 
     worker: str
     model: str
     names: Names
     versions: Mapping[str, str] = {}
+    secrecy: Secrecy = OPEN
 
 
 class Publication(Struct, frozen=True):
     """One message to publish, with confirmation; `sent` once it is confirmed. `optional`: where it
-    can't be published in time, the rest goes on without it."""
+    can't be published in time, the rest goes on without it. `cause`: why a job goes to a retry."""
 
     exchange: str
     routing_key: str
@@ -73,6 +88,7 @@ class Publication(Struct, frozen=True):
     expiration_s: float | None = None
     optional: bool = False
     sent: bool = False
+    cause: Cause | None = None
 
 
 class Settlement(Struct, frozen=True):
@@ -163,12 +179,16 @@ def _readdressed(publication: Publication, reply_to: str) -> Publication:
             return publication
 
 
-def to_backend(who: Identity, job: GenerationJob, result: GenerationResult) -> Publication:
-    """The result, to the queue of whoever published the job."""
-    return Publication(who.names.results, job.reply_to, result, job.id)
+def to_backend(
+    who: Identity, job: GenerationJob | AgentJob, result: GenerationResult
+) -> Publication:
+    """The result, to the queue of whoever published the job, with the trace that it belongs to."""
+    traced = msgspec.structs.replace(result, traceparent=job.traceparent)
+    headers = {"traceparent": job.traceparent} if job.traceparent else {}
+    return Publication(who.names.results, job.reply_to, traced, job.id, headers)
 
 
-def to_retry(who: Identity, retry: Retry) -> Publication:
+def to_retry(who: Identity, retry: Retry, cause: Cause) -> Publication:
     """The job, to wait on a rung and go back to its lane from there."""
     job = retry.job
     return Publication(
@@ -178,6 +198,7 @@ def to_retry(who: Identity, retry: Retry) -> Publication:
         job.id,
         headers={RUNG_HEADER: retry.rung},
         expiration_s=retry.expiration_s,
+        cause=cause,
     )
 
 

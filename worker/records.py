@@ -14,11 +14,12 @@ from .manuscript import Manuscript
 
 
 class Run(NamedTuple):
-    """Who ran it, since when, and the length of its prompt in tokens."""
+    """Who ran it, since when, the length of its prompt, and how many tokens others had written."""
 
     worker: str
     started_at: datetime
     prompt_tokens: int
+    handed_tokens: int = 0
 
 
 def record(
@@ -56,10 +57,12 @@ def record(
         trips=tuple(accounts.trips),
         reasoning=thinking.record(usage, accepted=accepted) if thinking is not None else None,
         usage=usage,
+        handed_tokens=run.handed_tokens,
         finish_reason=ending.finish_reason if isinstance(ending, Answered) else None,
         flaw=gave_up.flaw if gave_up is not None else None,
         found_by=gave_up.found_by if gave_up is not None else "",
         detail=tame(getattr(ending, "detail", "")),
         text="" if accepted else text[:MAX_KEPT_TEXT],
         text_chars=0 if accepted else len(text),
+        shortened=accounts.left_out,
     )

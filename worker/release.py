@@ -20,6 +20,11 @@ class Releaser:
         # In tokens; the text up to there is whole.
         self.floor = 0
 
+    @property
+    def streams(self) -> bool:
+        """Whether somebody waits for text."""
+        return self._release is not None
+
     def advance(self, suspected: Callable[[], int | None]) -> None:
         """Raise the floor, after each token, so that where it stands at a finding depends on the
         tokens alone and not on how many came at once. `suspected`: from which token on a gate may
@@ -40,6 +45,10 @@ class Releaser:
             return
         maybe_stop = self._transcript.undecided
         self._send_to(min(self._transcript.offset(self.floor), maybe_stop))
+
+    def restore(self, floor: int, sent: int) -> None:
+        """So much was sent before by others."""
+        self.floor, self.sent = floor, sent
 
     def finish(self, end: int | None = None) -> None:
         """Send all that is left, up to a character: the text was accepted."""

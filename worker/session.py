@@ -8,9 +8,13 @@ thinks first, reasoning that leads nowhere is cut and closed, and the next segme
 """
 
 import asyncio
+import logging
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from ..guards.engine_gates import signal_of
 from ..guards.finding import Finding, Flaw, Level
@@ -33,6 +37,7 @@ from ..schemas import (
     FinishReason,
     GenerationJob,
     InvalidMessage,
+    Progress,
     SegmentRecord,
     Timings,
 )
@@ -42,14 +47,17 @@ from .accounts import MONOTONIC, Accounts, Clock
 from .decisions import Decisions
 from .drafts import Drafts, MakeGates
 from .effective import effective
-from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Refused, Report
+from .endings import Answered, Ending, EngineLost, Faulted, GaveUp, Interrupted, Refused, Report
 from .engine import Engine, EngineDead, EngineError, EngineInfo, Piece
 from .gating import Gating, JobGating
 from .manuscript import Manuscript, Turn
 from .records import Run, record
 from .release import Release
 from .requests import Plan, request
+from .resuming import Now, State, Unfit, plan_of, resume, snapshot
 from .thinking import Thinking
+
+log = logging.getLogger(__name__)
 
 # More of a prompt than this no check reads.
 _PROMPT_TOKENS_SHOWN: Final = 2_000
@@ -77,7 +85,8 @@ class _Work(NamedTuple):
 
 class GenerationSession:
     """Runs an attempt to its end. `release(offset, text)` gets text that won't be taken back, and
-    `release_reasoning` what the model thinks before it."""
+    `release_reasoning` what the model thinks before it. A job with progress is gone on with from
+    there; `on_start_over` is told why where that can't be."""
 
     def __init__(  # noqa: PLR0913 - who runs it, by what rules, and who is told
         self,
@@ -91,6 +100,7 @@ class GenerationSession:
         release_reasoning: Release | None = None,
         clock: Clock = MONOTONIC,
         gates: MakeGates = own_gates,
+        on_start_over: Callable[[str], None] | None = None,
     ) -> None:
         # As this attempt runs it, and as it was asked.
         self._job = effective(job)
@@ -111,6 +121,14 @@ class GenerationSession:
         self._seeds: tuple[int, ...] = ()
         # Where the running segment began, in tokens.
         self._start = 0
+        self._on_start_over = on_start_over
+        # What it went on from, and the parts of the attempt, once they are in place.
+        self._resumed: Progress | None = None
+        self._work: _Work | None = None
+        # The request that runs, what is decided about it, and by what it ended.
+        self._plan = Plan(sampling=self._job.sampling, seed=0)
+        self._over: Answered | Action | None = None
+        self._finish: FinishReason | None = None
 
     async def run(self) -> Ending:
         """Generate until the text is done or can't be. What the job or the engine did wrong comes
@@ -120,25 +138,10 @@ class GenerationSession:
             self._info = self._engine.info
             self._prompt = await self._engine.prompt_token_ids(self._job)
             self._accounts.begin()
-            drafts = Drafts(
-                self._job,
-                self._engine,
-                rules,
-                self._prompt,
-                gates=self._make_gates,
-                release=self._release,
-                release_reasoning=self._release_reasoning,
-            )
-            written = Manuscript(self._job, self._engine, rules, self._prompt, drafts)
-            self._manuscript = written
-            decisions = Decisions(
-                rules,
-                written,
-                self._accounts,
-                self._clock,
-                greedy=self._job.sampling.temperature == 0,
-            )
-            return await self._attempt(_Work(rules, written, decisions))
+            work = await self._resume(rules) or self._fresh(rules)
+            self._manuscript = work.written
+            self._work = work
+            return await self._attempt(work)
         except InvalidMessage as error:
             return Refused(error)
         except EngineDead as error:
@@ -148,8 +151,54 @@ class GenerationSession:
         finally:
             self._accounts.end()
 
-    def report(self, ending: Ending, queued_s: float | None) -> Report:
-        """What happened, up to now. Fit to be called after `run` was cancelled, too."""
+    def _fresh(self, rules: JobGating) -> _Work:
+        """The parts of the attempt, with nothing written yet."""
+        drafts = Drafts(
+            self._job,
+            self._engine,
+            rules,
+            self._prompt,
+            gates=self._make_gates,
+            release=self._release,
+            release_reasoning=self._release_reasoning,
+        )
+        written = Manuscript(self._job, self._engine, rules, self._prompt, drafts)
+        decisions = Decisions(
+            rules,
+            written,
+            self._accounts,
+            self._clock,
+            greedy=self._job.sampling.temperature == 0,
+        )
+        self._plan = Plan(sampling=self._job.sampling, seed=self._derived_seed())
+        return _Work(rules, written, decisions)
+
+    async def _resume(self, rules: JobGating) -> _Work | None:
+        """The parts as another worker had them; None where there is nothing to go on from."""
+        progress = self._job.progress
+        if progress is None:
+            return None
+        work = self._fresh(rules)
+        state = State(self._job, self._engine.info, self._prompt, *work[1:], self._accounts)
+        try:
+            await resume(progress, state)
+        except Unfit as why:
+            log.warning("the attempt starts over, for what was written of it is of no use: %s", why)
+            if self._on_start_over is not None:
+                self._on_start_over(str(why))
+            return None
+        self._resumed, self._started_at = progress, progress.started_at
+        self._seeds = tuple(segment.seed for segment in progress.spent.segments)
+        self._plan = plan_of(progress, self._job)
+        log.info("going on from %d tokens of another worker's", progress.kept)
+        return work
+
+    def report(self, ending: Ending, queued_s: float | None, seq: int = 0) -> Report:
+        """What happened, up to now. Fit to be called after `run` was cancelled, too. `seq`: the
+        number of the job's next event."""
+        # First of all: what can't be handed on is no part of the text.
+        interrupted = isinstance(ending, Interrupted) and ending.trusted
+        progress = self._progress(queued_s, seq) if interrupted else None
         written = self._manuscript
         text = written.answer if written is not None else ""
         thinking = written.thinking if written is not None else None
@@ -165,7 +214,42 @@ class GenerationSession:
                 first_token_s=self._accounts.first_token_s,
                 engine_s=self._accounts.engine_s,
             ),
+            resumed=self._resumed,
+            progress=progress,
         )
+
+    def _progress(self, queued_s: float | None, seq: int) -> Progress | None:
+        """What the next worker can go on from; None where that is no more than this one did, or
+        where nothing can."""
+        work, over, finish = self._work, self._over, self._finish
+        self._over = self._finish = None
+        before = self._resumed.spent.produced if self._resumed is not None else 0
+        if work is None or self._accounts.produced <= before or isinstance(over, GiveUp):
+            return None
+        coming = self._coming(over, work.written)
+        if over is None and finish == "stop":
+            # The token that ended the text is no part of it, and will come again.
+            self._accounts.drop(1)
+        times = 1 + (self._resumed.times if self._resumed is not None else 0)
+        now = Now(
+            times=times,
+            started_at=self._started_at,
+            at=datetime.now(UTC),
+            seq=seq,
+            queued_s=queued_s,
+        )
+        state = State(self._job, self._engine.info, self._prompt, *work[1:], self._accounts)
+        return snapshot(state, coming, now)
+
+    def _coming(self, over: Answered | Action | None, written: Manuscript) -> Plan:
+        """The request that would have come next, or the rest of the one that runs."""
+        plan, sampling = self._plan, self._job.sampling
+        if isinstance(over, Rollback):
+            return self._changed(over, written, seed=plan.seed)
+        left = plan.tokens - (written.length - self._start)
+        if over is None and (not plan.tokens or left > 0):
+            return replace(plan, tokens=max(0, left) if plan.tokens else 0)
+        return Plan(sampling=sampling, seed=plan.seed)
 
     def _prompt_text(self) -> str:
         """The end of a prompt that the job has as token ids, where the checker will look at it."""
@@ -182,17 +266,22 @@ class GenerationSession:
             ending,
             self._accounts,
             self._manuscript,
-            Run(self._worker, self._started_at, len(self._prompt)),
+            Run(
+                self._worker,
+                self._started_at,
+                len(self._prompt),
+                self._resumed.kept if self._resumed is not None else 0,
+            ),
         )
 
     async def _attempt(self, work: _Work) -> Ending:
-        written = work.written
         sampling, written = self._job.sampling, work.written
-        plan = Plan(sampling=sampling, seed=self._derived_seed())
         while True:
+            plan = self._plan
             over = await self._segment(plan, work)
             if isinstance(over, GiveUp):
                 over = self._from_less_reasoning(over, work)
+            self._over = over
             if isinstance(over, Rollback) and over.changes.close:
                 over = await self._salvaged(work) or over
             if isinstance(over, Answered):
@@ -208,11 +297,12 @@ class GenerationSession:
                 )
             # After a change that was for some tokens only, and after a note that ended the
             # engine's request: on as the job asked.
-            plan = (
+            self._plan = (
                 self._changed(over, written, seed=plan.seed)
                 if isinstance(over, Rollback)
                 else Plan(sampling=sampling, seed=plan.seed)
             )
+            self._over = None
 
     async def _segment(self, plan: Plan, work: _Work) -> Answered | Action | None:
         """One request to the engine: an accepted text, what is to be done about a finding, or None
@@ -220,6 +310,10 @@ class GenerationSession:
         rules, written = work.rules, work.written
         self._start = start = written.length
         left = self._left(written)
+        self._finish = None
+        if not written.in_block and written.draft.transcript.stopped:
+            # Whoever wrote it could not say so any more.
+            return self._judge("stop", work, beyond=0)
         if left <= 0 or self._is_full(start):
             return self._judge("length", work, beyond=0)
         segment = request(
@@ -242,11 +336,11 @@ class GenerationSession:
             async with aclosing(self._engine.stream(segment)) as pieces:
                 async for piece in pieces:
                     cached = max(cached, piece.cached_tokens)
-                    finish = piece.finish_reason
+                    self._finish = finish = piece.finish_reason
                     if written.thinking is not None and piece.token_ids:
                         prompt_tokens = len(segment.prompt_token_ids)
                         written.thinking.resume(self._clock(), prompt_tokens, cached)
-                    over = self._take(piece, plan, work)
+                    self._over = over = self._take(piece, plan, work)
                     written.draft.releaser.send()
                     if over is not None or finish is not None:
                         break

@@ -16,12 +16,14 @@ from ..schemas import (
     FaultRecord,
     GenerationJob,
     GenerationResult,
+    HandoverRecord,
     InvalidMessage,
     Outcome,
     Reason,
     Retrying,
     encode,
 )
+from ..schemas import Interrupted as InterruptedEvent
 from ..schemas import results as outcomes
 from ..schemas.dead_letters import Stage
 from ..schemas.topology import DELIVERY_LIMIT, RUNGS
@@ -38,6 +40,7 @@ from .endings import (
     TimedOut,
 )
 from .publications import (
+    Cause,
     Identity,
     Publication,
     Settlement,
@@ -69,13 +72,17 @@ def plan(  # noqa: C901, PLR0911 - one case and return for each row of the table
     moment: Moment,
 ) -> Settlement:
     """The settlement of a run: the table of `docs/architecture.md`, as a function."""
+    if not isinstance(report.ending, Interrupted):
+        # Of use to this attempt alone, and only while it is not over.
+        job = msgspec.structs.replace(job, progress=None)
     match report.ending:
         case Answered():
             return _answer(who, job, delivery, report)
         case Refused(error) if (plain := _unchanged(job)) is not None:
             why = f"the engine can't do what the retry changed, so it goes on without: {error}"
             retry = Retry(job=plain, rung=next(iter(RUNGS)))
-            return Settlement((to_retry(who, retry),), Verb.ACK, event=_retrying(retry, why))
+            copy = to_retry(who, retry, "unsupported")
+            return Settlement((copy,), Verb.ACK, event=_retrying(retry, why))
         case Refused(error):
             outcome = outcomes.Rejected(reason=error.reason, detail=error.detail, field=error.field)
             return _dead(who, job, delivery, report, outcome, error.reason, "admit")
@@ -92,12 +99,38 @@ def plan(  # noqa: C901, PLR0911 - one case and return for each row of the table
             return _gave_up(who, job, delivery, report, ending, retries, moment)
         case Faulted(detail) | EngineLost(detail):
             return _faulted(who, job, delivery, report, detail, retries, moment)
+        case Interrupted(detail) if (copy := _handed_on(who, job, report, detail)) is not None:
+            return copy
         case Interrupted() if delivery.times_returned >= DELIVERY_LIMIT - 1:
             # Brokers before 4.3 count this as well. A fresh copy begins to count anew.
             copy = Publication(who.names.jobs, who.names.jobs_key(job.lane), job, job.id)
             return Settlement((copy,), Verb.ACK)
         case Interrupted():
             return Settlement((), Verb.NACK)
+
+
+def _handed_on(who: Identity, job: GenerationJob, report: Report, detail: str) -> Settlement | None:
+    """The same attempt with all that is written of it, for the next worker; None where there is
+    nothing that it could go on from, or too much to fit a message."""
+    progress = report.progress
+    if progress is None:
+        return None
+    record = HandoverRecord(
+        attempt=job.attempt,
+        worker=who.worker,
+        at=progress.at,
+        tokens=progress.kept,
+        detail=detail[:500],
+    )
+    lineage = job.lineage.with_handover(record)
+    handed = msgspec.structs.replace(job, progress=progress, lineage=lineage)
+    try:
+        encode(handed)
+    except InvalidMessage:
+        return None
+    copy = Publication(who.names.jobs, who.names.jobs_key(job.lane), handed, job.id)
+    event = InterruptedEvent(detail=detail, kept=progress.kept)
+    return Settlement((copy,), Verb.ACK, event=event)
 
 
 def _unchanged(job: GenerationJob) -> GenerationJob | None:
@@ -147,9 +180,10 @@ def _gave_up(
 ) -> Settlement:
     lineage = job.lineage.with_attempt(report.record)
     retry = decide_retry(job, lineage, moment.now, retries, engine_fault=ending.engine_fault)
-    if isinstance(retry, Retry):
-        return retried(who, retry, ending.detail)
     led_nowhere = ending.flaw is not None and ending.flaw.is_of_reasoning
+    if isinstance(retry, Retry):
+        cause: Cause = "reasoning_runaway" if led_nowhere else "gate_tripped"
+        return retried(who, retry, ending.detail, cause)
     reason = Reason.REASONING_RUNAWAY if led_nowhere else Reason.GATE_TRIPPED
     outcome = outcomes.Failed(reason=reason, detail=f"{ending.detail}; {retry.sentence}")
     return _dead(who, job, delivery, report, outcome, reason)
@@ -165,24 +199,32 @@ def _faulted(
     moment: Moment,
 ) -> Settlement:
     """The engine failed, and whose fault it was is unknown: the same attempt again, later."""
-    fault = FaultRecord(attempt=job.attempt, worker=who.worker, at=moment.now, detail=detail[:500])
+    fault = FaultRecord(
+        attempt=job.attempt,
+        worker=who.worker,
+        at=moment.now,
+        detail=detail[:500],
+        lost=isinstance(report.ending, EngineLost),
+    )
     retry = back_off(job, fault, moment.now, moment.draw, retries.limits)
     if isinstance(retry, NoRetry):
         outcome = outcomes.Failed(reason=Reason.ENGINE_FAULT, detail=f"{detail}; {retry.sentence}")
         return _dead(who, job, delivery, report, outcome, Reason.ENGINE_FAULT)
-    return Settlement((to_retry(who, retry),), Verb.ACK, event=_retrying(retry, detail))
+    copy = to_retry(who, retry, "engine_fault")
+    return Settlement((copy,), Verb.ACK, event=_retrying(retry, detail))
 
 
-def retried(who: Identity, retry: Retry, why: str) -> Settlement:
+def retried(who: Identity, retry: Retry, why: str, cause: Cause) -> Settlement:
     """Another attempt, changed. This one is over."""
-    publication = to_retry(who, retry)
+    publication = to_retry(who, retry, cause)
     return Settlement((publication,), Verb.ACK, over=True, event=_retrying(retry, why))
 
 
 def passed_on(who: Identity, retry: Retry) -> Settlement:
     """The same attempt, left to another worker."""
     why = f"worker {who.worker} leaves it to others: its engine failed here before"
-    return Settlement((to_retry(who, retry),), Verb.ACK, event=_retrying(retry, why))
+    copy = to_retry(who, retry, "passed_on")
+    return Settlement((copy,), Verb.ACK, event=_retrying(retry, why))
 
 
 def _retrying(retry: Retry, why: str) -> Retrying:

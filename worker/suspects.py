@@ -21,15 +21,22 @@ Key = tuple[str, int]
 
 
 class Standing(Struct, frozen=True):
-    """Which attempt a delivery is of, and how often it was returned."""
+    """Which attempt a delivery is of, how often it was returned, and how often an engine was lost
+    under it: one that is started anew in its worker returns nothing."""
 
     key: Key
     returned: int
+    losses: int = 0
+
+    @property
+    def ends(self) -> int:
+        """How often something ended that had it."""
+        return self.returned + self.losses
 
     @property
     def suspect(self) -> bool:
-        """Whether it is to be taken alone."""
-        return self.returned >= _SUSPECT
+        """Whether it is to be taken alone. An engine is seldom lost: once is enough."""
+        return self.returned >= _SUSPECT or self.losses > 0
 
 
 def parts(batch: Sequence[T], standing: Callable[[T], Standing]) -> list[Sequence[T]]:
@@ -44,7 +51,7 @@ def parts(batch: Sequence[T], standing: Callable[[T], Standing]) -> list[Sequenc
 
 def _is_turned(suspects: Sequence[Standing]) -> bool:
     """Whether this time the order is the other one: the guilty has been there every time."""
-    return max((each.returned for each in suspects), default=0) % 2 == 1
+    return max((each.ends for each in suspects), default=0) % 2 == 1
 
 
 class Turns:

@@ -10,6 +10,7 @@ from ..guards.reasoning.guard import reasoning_cap
 from ..guards.reasoning.tags import Tags
 from ..schemas import FinishReason, Reasoning, ReasoningRecord, Usage
 from ..schemas.lineage import MAX_KEPT_TEXT
+from ..schemas.progress import DraftState, Thought
 from ..schemas.reasoning import Effort, ReasoningMode
 from .draft import Draft
 
@@ -174,6 +175,53 @@ class Thinking:
     def thought(self) -> int:
         """How many tokens it has, so far."""
         return len(self.draft) if self.draft is not None and self.is_open else self.tokens
+
+    @property
+    def state(self) -> Thought:
+        """For the next worker."""
+        over = self.draft is not None and not self.is_open
+        first = self._first
+        return Thought(
+            start=len(self.base),
+            tokens=self.thought(),
+            draft=self.draft.state if self.draft is not None and over else DraftState(),
+            ended=self.ended,
+            text=self.text,
+            whole=self.whole,
+            dropped=self.dropped,
+            cuts=self.cuts,
+            closed_by_us=self.closed_by_us,
+            ended_itself=self.ended_itself,
+            noted=tuple(sorted(self.noted)),
+            flaw=first.flaw if first is not None else None,
+            gate=first.gate if first is not None else "",
+            first_answer_token_s=self._first_answer_token_s,
+            resumed_prompt_tokens=self._resumed[0],
+            resumed_cached_tokens=self._resumed[1],
+        )
+
+    def restore(self, state: Thought, tokens: tuple[int, ...]) -> None:
+        """Become what was in this state; `tokens` are all that were accepted. The draft is for the
+        caller to put in."""
+        self.base = tokens[: state.start]
+        self.ended, self.text, self.whole = state.ended, state.text, state.whole
+        self.tokens, self.dropped, self.cuts = state.tokens, state.dropped, state.cuts
+        self.closed_by_us, self.ended_itself = state.closed_by_us, state.ended_itself
+        self.noted.clear()
+        self.noted.update(state.noted)
+        self._first_answer_token_s = state.first_answer_token_s
+        self._resumed = (state.resumed_prompt_tokens, state.resumed_cached_tokens)
+        if state.flaw is not None:
+            # Of what was found first only this is asked any more.
+            self._first = Finding(
+                gate=state.gate,
+                level=Level.REASONING,
+                flaw=state.flaw,
+                tokens=(0, 0),
+                chars=(0, 0),
+                score=0,
+                threshold=0,
+            )
 
     def record(self, usage: Usage, *, accepted: bool) -> ReasoningRecord:
         """For the lineage. The reasoning of a text that was not accepted is kept in it."""

@@ -43,6 +43,11 @@ class Transcript:
         return len(self.tokens)
 
     @property
+    def lead(self) -> str:
+        """What stands before the first token."""
+        return self._lead
+
+    @property
     def characters(self) -> int:
         """Length of the text, a stop string not counted."""
         return self._offsets[-1] if self._end is None else self._end

@@ -56,7 +56,8 @@ def plan_verdict(
     retry = decide_retry(job, lineage, now, retries, rules=rules)
     detail = lineage.attempts[-1].detail
     if isinstance(retry, Retry):
-        return retried(who, retry, detail)
+        broke = verdict.outcome == "failed"
+        return retried(who, retry, detail, "check_failed" if broke else "checks_rejected")
     tried = msgspec.structs.replace(job, lineage=lineage)
     return _dead(who, tried, result, delivery, verdict, f"{detail}; {retry.sentence}")
 
@@ -71,6 +72,18 @@ def plan_expired(
     tried = msgspec.structs.replace(candidate.job, lineage=lineage)
     outcome = outcomes.Expired(deadline=deadline)
     letter = to_dead(who, tried, delivery, "check", Reason.DEADLINE_PASSED, detail)
+    answer = to_backend(who, tried, _without_text(result, outcome, lineage))
+    return Settlement((letter, answer), Verb.ACK, outcome, over=True)
+
+
+def plan_cancelled(who: Identity, candidate: Candidate, delivery: Delivery) -> Settlement:
+    """It was called off before its text was given to anybody."""
+    result = candidate.result
+    detail = "the job was called off before its text was accepted"
+    lineage = _with_last(result.lineage, detail=detail, **_kept(result.text))
+    tried = msgspec.structs.replace(candidate.job, lineage=lineage)
+    outcome = outcomes.Cancelled()
+    letter = to_dead(who, tried, delivery, "check", Reason.CANCELLED, detail)
     answer = to_backend(who, tried, _without_text(result, outcome, lineage))
     return Settlement((letter, answer), Verb.ACK, outcome, over=True)
 

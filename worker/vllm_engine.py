@@ -11,6 +11,8 @@ import time
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
+from multiprocessing import resource_tracker
+from threading import Thread
 from typing import Any, Protocol, cast
 
 from vllm import __version__ as VLLM_VERSION  # noqa: N812
@@ -39,14 +41,17 @@ from .engine import (
     EngineDead,
     EngineError,
     EngineInfo,
+    EngineOutOfMemory,
     EngineUnavailable,
     Piece,
     Segment,
 )
 from .logs import engine_errors
 from .model_tokenizer import ModelTokenizer
+from .processes import Processes, descendants, kill
 from .vllm_loading import Loaded, explained, load, root_cause
 from .vllm_params import biased, sampling_params, seamed
+from .watched_engine import is_out_of_memory
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +65,8 @@ _FINISH: dict[str, FinishReason] = {
 _CLOSE_TIMEOUT_S = 30.0
 _LOOK_EVERY_S = 1.0
 _AFTER_ERROR_S = 30.0
+_KILL_TIMEOUT_S = 5.0
+_NOISY = "vllm.v1.engine.async_llm"
 
 
 class _Tokenizer(Protocol):
@@ -107,12 +114,21 @@ class VllmEngine:
         self._tokenizer: ModelTokenizer | None = None
         self._tokenizing = ThreadPoolExecutor(1, "tokenizing")
         self._info: EngineInfo | None = None
+        self._errors_before = 0
+        self._processes: Processes = frozenset()
 
     async def open(self) -> EngineInfo:
         """Load the model in a thread: it takes from seconds to minutes."""
         loop = asyncio.get_running_loop()
+        logging.getLogger(_NOISY).setLevel(logging.NOTSET)
+        # Those of an engine before this one are none of this one's.
+        self._errors_before = len(engine_errors())
+        # One that Python starts by itself, and that stays, is none of the engine's.
+        resource_tracker.ensure_running()
+        others = descendants()
         self._loading = loop.run_in_executor(None, load, self._config, self._before, self._after)
         loaded = await self._loaded(self._loading)
+        self._processes = descendants() - others
         self._engine = loaded.engine
         self._tokenizer = loaded.tokenizer
         model = loaded.engine.model_config
@@ -144,11 +160,11 @@ class VllmEngine:
             if done:
                 return loading.result()
             now = time.monotonic()
-            if failing_since is None and engine_errors():
+            if failing_since is None and self._errors():
                 failing_since = now
             # vLLM's processes can fail to end after an error, and its constructor waits for them.
             if failing_since is not None and now - failing_since > _AFTER_ERROR_S:
-                cause = root_cause(engine_errors()) or "its log above says more"
+                cause = root_cause(self._errors()) or "its log above says more"
                 raise EngineUnavailable(explained(cause, self._config))
             if now - began > limit_s:
                 raise EngineUnavailable(
@@ -202,7 +218,7 @@ class VllmEngine:
         except VLLMClientError as error:
             raise _refusal(error) from error
         except EngineDeadError as error:
-            raise EngineDead("vLLM's engine process is gone; its log says why") from error
+            raise self._obituary() from error
         except EngineGenerateError as error:
             raise EngineError(f"vLLM could not generate: {error.__cause__ or error}") from error
 
@@ -226,22 +242,36 @@ class VllmEngine:
         try:
             await self._running().check_health()
         except EngineDeadError as error:
-            raise EngineDead("vLLM's engine process is gone; its log says why") from error
+            raise self._obituary() from error
+
+    def _errors(self) -> str:
+        return engine_errors(self._errors_before)
+
+    def _obituary(self) -> EngineDead:
+        cause = root_cause(self._errors())
+        if cause is None:
+            return EngineDead("vLLM's engine process is gone; its log says why")
+        short = " ".join(cause.split())[:500]
+        if is_out_of_memory(RuntimeError(cause)):
+            return EngineOutOfMemory(f"vLLM's engine process ran out of memory: {short}")
+        return EngineDead(f"vLLM's engine process is gone: {short}")
 
     async def close(self) -> None:
-        """Stop the engine's processes, in the middle of loading, too."""
+        """Stop the engine's processes, in the middle of loading, too. Those that do not end are
+        killed: they would hold the memory that the next engine needs."""
         engine, self._engine = self._engine, None
         # It logs the end of its own processes as an error, with a traceback.
-        logging.getLogger("vllm.v1.engine.async_llm").setLevel(logging.CRITICAL)
+        logging.getLogger(_NOISY).setLevel(logging.CRITICAL)
         self._tokenizing.shutdown(wait=False, cancel_futures=True)
         if engine is None:
             await self._give_up_loading()
-            return
-        try:
-            async with asyncio.timeout(_CLOSE_TIMEOUT_S):
-                await asyncio.to_thread(engine.shutdown)
-        except TimeoutError as error:
-            raise EngineError("vLLM did not stop in time") from error
+        else:
+            # In a thread of its own: one that hangs must not hold up the end of this process.
+            closing = Thread(target=engine.shutdown, name="close vLLM", daemon=True)
+            closing.start()
+            await _within(_CLOSE_TIMEOUT_S, lambda: not closing.is_alive())
+        if left := await kill(self._processes, _KILL_TIMEOUT_S):
+            log.error("processes of vLLM outlive it: %s", sorted(pid for pid, _ in left))
 
     async def _give_up_loading(self) -> None:
         """vLLM can't be told to stop loading; when its processes die, its constructor raises."""
@@ -302,6 +332,12 @@ class _Detokenizer:
         """The text that this id makes whole."""
         self._inner.token_ids.append(token_id)
         return self._inner.decode_next(token_id)
+
+
+async def _within(limit_s: float, over: Callable[[], bool]) -> None:
+    end = time.monotonic() + limit_s
+    while not over() and time.monotonic() < end:  # noqa: ASYNC110  a thread sends no event
+        await asyncio.sleep(0.05)
 
 
 def _logprobs(part: CompletionOutput) -> tuple[float, ...]:

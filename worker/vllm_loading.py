@@ -50,7 +50,6 @@ class Loaded(Struct, frozen=True):
 def load(config: Config, before: Sequence[str], after: Sequence[str]) -> Loaded:
     """Blocking, from seconds to minutes. Further logits processors run before or after ours.
     Raises EngineUnavailable with the likely remedy."""
-    arguments = _arguments(config)
     os.environ[WORKER_PID] = str(os.getpid())
     if not orphan_guard_is_installed():
         log.warning("the engine would outlive a worker that is killed: install sluicegate again")
@@ -60,7 +59,7 @@ def load(config: Config, before: Sequence[str], after: Sequence[str]) -> Loaded:
     resource_tracker.ensure_running()
     masked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        return _load(config, AsyncEngineArgs(**arguments | config.engine_args), before, after)
+        return _load(config, _engine_arguments(config), before, after)
     except EngineUnavailable:
         raise
     except Exception as error:  # vLLM raises whatever went wrong, in this process or the other
@@ -92,9 +91,34 @@ def _arguments(config: Config) -> dict[str, Any]:
     return arguments
 
 
-def _load(
+class Prepared(Struct, frozen=True):
+    """All but the engine itself: vLLM's configuration with our plug-in in it, if it fits."""
+
+    vllm_config: VllmConfig
+    tokenizer: ModelTokenizer
+    constants: EngineConstants
+    has_plugin: bool
+    tags: Tags | None
+
+
+def prepare(config: Config, before: Sequence[str] = (), after: Sequence[str] = ()) -> Prepared:
+    """What `load` does before it loads any weights. Seconds; reads the model's configuration and
+    tokenizer. Raises EngineUnavailable."""
+    try:
+        return _prepare(config, _engine_arguments(config), before, after)
+    except EngineUnavailable:
+        raise
+    except Exception as error:  # as in `load`
+        raise EngineUnavailable(_explain(error, config)) from error
+
+
+def _engine_arguments(config: Config) -> AsyncEngineArgs:
+    return AsyncEngineArgs(**_arguments(config) | config.engine_args)
+
+
+def _prepare(
     config: Config, args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]
-) -> Loaded:
+) -> Prepared:
     vllm_config = args.create_engine_config(UsageContext.ENGINE_CONTEXT)
     tokenizer = _tokenizer(vllm_config)
     tags = _tags(config, tokenizer)
@@ -108,12 +132,19 @@ def _load(
     model.logits_processors = [*model.logits_processors, *after]
     if not has_plugin:
         log.warning("the gates on logits can't run inside this engine: watching from outside")
+    return Prepared(vllm_config, tokenizer, constants, has_plugin, tags)
+
+
+def _load(
+    config: Config, args: AsyncEngineArgs, before: Sequence[str], after: Sequence[str]
+) -> Loaded:
+    ready = _prepare(config, args, before, after)
     engine = AsyncLLM.from_vllm_config(
-        vllm_config,
+        ready.vllm_config,
         enable_log_requests=args.enable_log_requests,
         disable_log_stats=args.disable_log_stats,
     )
-    return Loaded(engine, tokenizer, constants, has_plugin, tags)
+    return Loaded(engine, ready.tokenizer, ready.constants, ready.has_plugin, ready.tags)
 
 
 def _tags(config: Config, tokenizer: ModelTokenizer) -> Tags | None:
@@ -173,10 +204,9 @@ def _has_compiler() -> bool:
     return shutil.which(os.environ.get("CXX", "g++")) is not None
 
 
-_NO_MEMORY = (
-    r"out of memory|[Nn]ot enough|larger than the|less than requested|No available memory|"
-    r"allocate memory"
-)
+# The device, or the host, has not so much; or the share that it may have is too small.
+_NO_MEMORY = r"out of memory|allocate memory|OutOfMemoryError|MemoryError|less than desired"
+_TOO_LITTLE = r"[Nn]ot enough|larger than the|less than requested|No available memory"
 _NO_MODEL = (
     r"OSError|RepositoryNotFound|LocalEntryNotFound|not a local folder|Can't load|[Oo]ffline"
 )
@@ -202,6 +232,11 @@ def explained(text: str, config: Config) -> str:
     if "unexpected keyword argument" in text:
         return f"vLLM does not know an engine argument ({first}); check engine_args"
     if re.search(_NO_MEMORY, text):
+        return (
+            f"not enough memory to load the engine ({first}); lower gpu_memory_utilization, "
+            "kv_cache_gib or max_model_len, or free the memory that others hold"
+        )
+    if re.search(_TOO_LITTLE, text):
         return (
             f"not enough memory for model, context and KV cache ({first}); lower max_model_len or "
             "the slots in lanes, or raise kv_cache_gib or gpu_memory_utilization"

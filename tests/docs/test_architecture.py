@@ -37,12 +37,12 @@ from sluicegate.schemas.results import Outcome
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker import endings, registry
 from sluicegate.worker.agent import endings as agent_endings
-from sluicegate.worker.agent.moves import Over
+from sluicegate.worker.agent.moves import Over, called_off
 from sluicegate.worker.agent.rounds import begun
 from sluicegate.worker.publications import Identity, Publication, Settlement, Verb, bury
 from sluicegate.worker.service import ExitCode
 from sluicegate.worker.settlement import Moment, plan
-from sluicegate.worker.verdict_settlement import plan_expired, plan_verdict
+from sluicegate.worker.verdict_settlement import plan_cancelled, plan_expired, plan_verdict
 
 from ..test_rooms import FORBIDDEN
 from .pages import blocks, read, section, table
@@ -105,8 +105,8 @@ def candidate(**fields: Any) -> Candidate:
     return Candidate(job=job, result=result)
 
 
-def faults(number: int) -> Lineage:
-    fault = FaultRecord(attempt=1, worker="w", at=NOW)
+def faults(number: int, *, lost: bool = False) -> Lineage:
+    fault = FaultRecord(attempt=1, worker="w", at=NOW, lost=lost)
     return Lineage(faults=(fault,) * number)
 
 
@@ -135,9 +135,11 @@ ROWS: dict[str, Callable[[], Settlement]] = {
     "`TimedOut`": lambda: planned(endings.TimedOut(1.0)),
     "`Cancelled`": lambda: planned(endings.Cancelled()),
     "`Faulted`": lambda: planned(endings.Faulted("x"), lineage=faults(4)),
-    "`EngineLost`": lambda: planned(endings.EngineLost("x"), lineage=faults(4)),
+    "`EngineLost`": lambda: planned(endings.EngineLost("x"), lineage=faults(1, lost=True)),
     "`Faulted`, the sixth time": lambda: planned(endings.Faulted("x"), lineage=faults(5)),
-    "`EngineLost`, the sixth time": lambda: planned(endings.EngineLost("x"), lineage=faults(5)),
+    "`EngineLost`, the third time": lambda: planned(
+        endings.EngineLost("x"), lineage=faults(2, lost=True)
+    ),
     "`Interrupted`": lambda: planned(endings.Interrupted("x"), returned=DELIVERY_LIMIT - 2),
     "`Interrupted`, returned 4 times": lambda: planned(endings.Interrupted("x"), returned=4),
     "can't be decoded, id readable": lambda: buried(b'{"id": "a"}'),
@@ -153,6 +155,7 @@ VERDICTS: dict[str, Callable[[], Settlement]] = {
     "a check broke, the last attempt": lambda: judged("failed", max_attempts=1),
     "any, checks observe": lambda: judged("rejected", checks="observe"),
     "none yet, deadline passed": lambda: plan_expired(WHO, candidate(), delivery(), NOW),
+    "any or none, called off, checks block": lambda: plan_cancelled(WHO, candidate(), delivery()),
     "none, for the checker failed": lambda: Settlement((), Verb.REJECT),
     "none, for the checker stops": lambda: Settlement((), Verb.NACK),
 }
@@ -174,6 +177,12 @@ STEPS: dict[str, Callable[[], Settlement]] = {
     "can't be begun here": lambda: agent_endings.refused(WHO, AGENT_JOB, MISSING, delivery(), NOW),
     "its deadline passed before it was begun": lambda: agent_endings.too_late(
         WHO, AGENT_JOB, delivery(), NOW
+    ),
+    "called off before it was begun": lambda: agent_endings.not_wanted(
+        WHO, AGENT_JOB, delivery(), NOW
+    ),
+    "called off, the last answer not yet decided on": lambda: agent_endings.ended(
+        WHO, called_off(AGENT), delivery(), NOW
     ),
     "can't be decoded, its id readable": lambda: buried(b'{"id": "a"}'),
     "the same, on the last delivery": lambda: over(

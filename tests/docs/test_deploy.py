@@ -27,6 +27,8 @@ from sluicegate.worker import metrics
 from sluicegate.worker.config import Config, check
 from sluicegate.worker.scoring import Limits
 from sluicegate.worker.service import ExitCode
+from sluicegate.worker.sickness import Ailment, Rules
+from sluicegate.worker.stall import PREFILL_TOKENS_S
 
 from .conftest import Certificates
 from .pages import ROOT, blocks, read, section, table
@@ -75,8 +77,9 @@ def test_the_units_give_a_service_time_to_drain(path: Path) -> None:
     assert said["killmode"] == "mixed"
     assert seconds(said["timeoutstopsec"]) >= NEEDED_S
     assert said["restart"] == "on-failure"
-    # Bad settings alone are not worth another try; a worker that ran never ends with that code.
-    assert said["restartpreventexitstatus"] == str(console.USAGE)
+    # Bad settings are not worth another try, which a worker that ran never ends with; nor is one
+    # that has tried itself.
+    assert said["restartpreventexitstatus"] == f"{console.USAGE} {ExitCode.QUARANTINED}"
     assert console.USAGE not in set(ExitCode)
     assert said["execstart"] == f"/opt/sluicegate/bin/sluice {STARTED_BY[kind_of(path)]}"
     assert said["environmentfile"] == f"/etc/sluicegate/{kind_of(path)}.env"
@@ -239,6 +242,25 @@ def test_the_settings_of_the_checker_are_told() -> None:
 def test_the_settings_of_the_agent_service_are_told() -> None:
     wanted = {f"`{field.name}`" for field in FIELDS.values() if field.topic == "Agents"}
     _defaults(table(section(TEXT, "Agent services"), "setting").rows, wanted)
+
+
+def test_the_settings_of_tls_and_of_texts_are_told() -> None:
+    of_tls = {f"`{name}`" for name in FIELDS if re.fullmatch(r"amqp_\w+_file", name)}
+    _defaults(table(section(TEXT, "TLS"), "setting").rows, of_tls)
+    of_texts = {f"`{field.name}`" for field in FIELDS.values() if field.topic == "Texts"}
+    _defaults(table(section(TEXT, "Texts"), "setting").rows, of_texts)
+
+
+def test_the_settings_of_the_engines_health_are_told() -> None:
+    wanted = {f"`{field.name}`" for field in FIELDS.values() if field.topic == "Engine's health"}
+    assert len(wanted) == 7
+    _defaults(table(section(TEXT, "The engine's health"), "setting").rows, wanted)
+    text = section(TEXT, "The engine's health")
+    rules = Rules()
+    assert f"the last {rules.numeric_of} attempts" in text
+    assert f"by {PREFILL_TOKENS_S:g} tokens a second" in text
+    (row,) = (row for row in table(TEXT, "metric").rows if "quarantines" in row[0])
+    assert set(re.findall(r"`(\w+)`", row[3])) == {each.value for each in Ailment}
 
 
 def _defaults(rows: tuple[tuple[str, ...], ...], wanted: set[str]) -> None:

@@ -11,7 +11,7 @@ from sluicegate.ops import cmd_dlq
 from sluicegate.ops.dlq_advice import ADVICE, BROKER_REASONS, UNDECODABLE, UNKNOWN
 from sluicegate.schemas import Flaw, Names, Reason
 from sluicegate.schemas.topology import DEAD_DELIVERY_LIMIT, DELIVERY_LIMIT, LANES
-from sluicegate.worker import metrics
+from sluicegate.worker import metrics, sickness
 
 from . import night
 from .pages import blocks, code_spans, headings, read, section, table
@@ -105,7 +105,7 @@ def test_every_command_of_the_dead_letters_is_told() -> None:
 def test_every_filter_is_told() -> None:
     commands = cmd_dlq.command.commands
     # What a command is given besides: the broker, and where its settings are.
-    others = {"--amqp-url", "--namespace", "--connect-timeout-s", "--config"}
+    others = {"--amqp-url", "--namespace", "--connect-timeout-s", "--config", "--dlq-key-file"}
     wanted = (_names(commands["list"]) & _names(commands["requeue"])) - others
     rows = [row[0].strip("`").split() for row in table(TEXT, "filter").rows]
     assert {row[0] for row in rows} == wanted
@@ -142,3 +142,11 @@ def test_what_is_watched_is_measured() -> None:
     assert len(spans) > 8
     for span in spans:
         assert re.split(r"[{]", span)[0].removesuffix("_total") in known, span
+
+
+def test_every_ailment_of_an_engine_is_told_with_the_workers_own_advice() -> None:
+    rows = table(section(TEXT, "A sick engine"), "reason").rows
+    assert {row[0]: row[2] for row in rows} == {
+        f"`{ailment.value}`": advice for ailment, advice in sickness.ADVICE.items()
+    }
+    assert all(row[1] for row in rows)

@@ -1,17 +1,20 @@
-"""The users of docs/deploy.md, made on a real broker: each can do its work, and nothing else."""
+"""The users that `sluice topology definitions` prints, imported into a real broker: each can do its
+work, and nothing else."""
 
 import asyncio
 import base64
 import json
 import os
-import shlex
 import sys
 import urllib.request
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 import pytest_asyncio
 from aiormq.abc import DeliveredMessage
@@ -19,8 +22,11 @@ from pamqp.commands import Basic
 from sluicegate.guards.checks.scores import TextScores
 from sluicegate.ops.private_broker import PrivateBroker
 from sluicegate.ops.service_process import ServiceProcess
+from sluicegate.ops.top_listening import Listener
 from sluicegate.producer import (
     AccessRefused,
+    AgentJob,
+    Cancelled,
     Completed,
     Delta,
     Finished,
@@ -33,32 +39,41 @@ from sluicegate.producer.confirms import ConfirmedPublisher
 from sluicegate.producer.connection import close, connect
 from sluicegate.producer.declare import bind, declare_queue, explained, one_channel
 from sluicegate.producer.look import Patience, Subject, looking
-from sluicegate.schemas import Names, Reason, Rules, ToolCall, reply
+from sluicegate.schemas import Names, Reason, Rules, ServiceEvent, ToolCall, reply
 from sluicegate.schemas.agents import Dispatched
 from sluicegate.schemas.topology import RUNGS, Binding, Queue, tool
 from sluicegate.worker.agent.generation import QueueGenerator, generator
 from sluicegate.worker.agent.journal import Journal
+from sluicegate.worker.agent.service import Orchestrator
 from sluicegate.worker.checker import Checker
 from sluicegate.worker.config import Config
 from sluicegate.worker.scoring import ScoreRequest, Wants
+from sluicegate.worker.scripted import ScriptedEngine
+from sluicegate.worker.service import Worker
+from sluicegate.worker.tools.registry import Registry
+from sluicegate.worker.tools.server import ToolServer
+from sluicegate.worker.tools.tool import tool as tool_of
 from yarl import URL
 
+from ..worker.agent.troupe import answer, call, script
 from .conftest import READY_S
-from .pages import read
 
 pytestmark = pytest.mark.broker
 
 VHOST = "roles"
+USERS = (
+    "operator",
+    "worker",
+    "checker",
+    "agent",
+    "publisher",
+    "watcher",
+    "orders",
+    "tool-search",
+)
 PASSWORD = "a password"
 NAMES = Names()
 WAIT_S = 30.0
-
-
-def commands(name: str) -> list[list[str]]:
-    """The arguments of each `rabbitmqctl NAME` of the page."""
-    lines = read("docs/deploy.md").splitlines()
-    words = [shlex.split(line) for line in lines if line.startswith("rabbitmqctl ")]
-    return [each[2:] for each in words if each[1] == name]
 
 
 @dataclass(frozen=True)
@@ -102,24 +117,19 @@ def put(broker: PrivateBroker, path: str, body: dict[str, str]) -> None:
         assert answer.status in (201, 204)
 
 
-def make_users(broker: PrivateBroker) -> None:
-    """Blocking. What the commands of the page do, in a virtual host of its own."""
-    put(broker, f"vhosts/{VHOST}", {})
-    tags = dict(commands("set_user_tags"))
-    for user, _ in commands("add_user"):
-        put(broker, f"users/{user}", {"password": PASSWORD, "tags": tags.get(user, "")})
-    for _, _, user, configure, write, read_ in commands("set_permissions"):
-        rights = {"configure": configure, "write": write, "read": read_}
-        put(broker, f"permissions/{VHOST}/{user}", rights)
-
-
 @pytest_asyncio.fixture(scope="module")
-async def roles(docs_broker: PrivateBroker) -> Roles:
-    """The users, and the topology as the operator has applied it."""
-    await asyncio.to_thread(make_users, docs_broker)
+async def roles(docs_broker: PrivateBroker, tmp_path_factory: pytest.TempPathFactory) -> Roles:
+    """The users, and the topology, as they are imported."""
+    folder = tmp_path_factory.mktemp("roles")
+    password, file = folder / "password", folder / "definitions.json"
+    password.write_text(f"{PASSWORD}\n")
     made = Roles(docs_broker)
-    code, said = await made.sluice("operator", "topology", "apply")
-    assert (code, "created: queue sluice.v1.dead" in said) == (0, True), said
+    given = [f"--password-file={user}={password}" for user in USERS]
+    arguments = ("topology", "definitions", "--users", "--reply", "orders", "--tool", "search")
+    code, said = await made.sluice("operator", *arguments, *given)
+    assert code == 0, said
+    file.write_text(said)
+    await docs_broker.control("import_definitions", str(file))
     return made
 
 
@@ -136,11 +146,71 @@ async def worker(
 
 
 async def test_the_operator_compares_the_topology_bindings_included(roles: Roles) -> None:
+    code, said = await roles.sluice("operator", "topology", "apply", "--json")
+    assert (code, json.loads(said)["created"]) == (0, []), said
     code, said = await roles.sluice(
         "operator", "topology", "check", "--management-url", roles.broker.management_url
     )
     assert code == 0, said
     assert "AMQP can't tell them" not in said
+
+
+def looks_up(number: int, prompt: str) -> str:
+    del prompt
+    return call("search", word="Lima") if number == 1 else answer("Yes: 10.1 million.")
+
+
+@tool_of
+async def search(word: str) -> str:
+    """Look a word up."""
+    return f"{word}: 10.1 million"
+
+
+@asynccontextmanager
+async def serving(service: Any) -> AsyncGenerator[None]:
+    """A service of this process, ready."""
+    running = asyncio.create_task(service.run())
+    async with asyncio.timeout(WAIT_S):
+        while service.not_ready() is not None:
+            assert not running.done(), running
+            await asyncio.sleep(0.01)
+    try:
+        yield
+    finally:
+        service.stop()
+        async with asyncio.timeout(WAIT_S):
+            await running
+
+
+async def test_an_agent_job_with_a_tool_that_is_served_elsewhere(
+    roles: Roles, tmp_path: Path
+) -> None:
+    """Each as its own user: worker, agent service, the server of the tool, and the publisher. It
+    comes before the tests with a worker that answers with the prompt."""
+    spec = msgspec.structs.replace(search.spec, remote=True)
+    file = tmp_path / "tools.json"
+    file.write_bytes(msgspec.json.encode([spec]))
+    scripted = {"engine": "scripted", "metrics_port": 0, "max_model_len": 100_000}
+
+    def config(user: str, **more: Any) -> Config:
+        return Config(amqp_url=roles.url(user), **scripted, **more)
+
+    engine = ScriptedEngine(script(looks_up), chunk=4096, max_model_len=200_000)
+    async with (
+        serving(Worker(config("worker", canary_prompt=""), engine)),
+        serving(ToolServer(config("tool-search"), Registry([search]))),
+        serving(
+            Orchestrator(
+                config("agent"), Registry.load(config("agent", agent_tools_file=str(file)))
+            )
+        ),
+        roles.producer("publisher") as producer,
+    ):
+        handle = await producer.publish(AgentJob(task="Find it.", tools=("search",), profile="off"))
+        result = await handle.result(timeout=WAIT_S)
+    assert (result.outcome, result.text) == (Completed(), "Yes: 10.1 million.")
+    assert result.agent is not None
+    assert result.agent.tool_calls == 1
 
 
 async def test_a_publisher_gets_its_results_and_events(
@@ -150,7 +220,7 @@ async def test_a_publisher_gets_its_results_and_events(
         handle = await producer.publish(GenerationJob(prompt="hello", stream=True))
         kinds = [type(event.event) async for event in handle.events()]
         result = await handle.result(timeout=WAIT_S)
-        assert await producer.cancel(handle.job_id) is False  # no worker listens yet
+        assert await producer.cancel(handle.job_id) is True
     assert (result.outcome, result.text) == (Completed(), "hello")
     assert Delta in kinds
     assert kinds[-1] is Finished
@@ -279,7 +349,92 @@ async def test_a_checker_has_it_tried_again_and_then_buries_it(
     assert (result.outcome, result.attempt) == (Completed(), 3)
 
 
+async def test_an_operator_pauses_calls_off_and_resumes(
+    roles: Roles, worker: ServiceProcess
+) -> None:
+    code, said = await roles.sluice("operator", "pause", "--lane", "batch")
+    assert code == 0, said
+    try:
+        async with roles.producer("publisher") as producer:
+            handle = await producer.publish(GenerationJob(prompt="it waits", lane="batch"))
+            code, said = await roles.sluice("operator", "cancel", handle.job_id)
+            assert code == 0, said
+            result = await handle.result(timeout=WAIT_S)
+        assert isinstance(result.outcome, Cancelled)
+    finally:
+        code, said = await roles.sluice("operator", "resume", "--lane", "batch")
+    assert code == 0, said
+
+
+async def test_operator_and_watcher_see_what_services_say(roles: Roles) -> None:
+    for user in ("operator", "watcher"):
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        listener = Listener(connection, NAMES, lambda _: None, lambda _: None)
+        try:
+            await listener.start(lambda _: None)
+            await listener.stop()
+        finally:
+            await close(connection)
+
+
+async def test_the_operator_sees_what_waits_what_was_done_and_how_it_stands(roles: Roles) -> None:
+    for arguments in (
+        ("agent", "approvals", "list"),
+        ("top", "--once"),
+        ("dlq", "stats"),
+        ("pause",),
+    ):
+        code, said = await roles.sluice("operator", *arguments)
+        assert code == 0, said
+    code, said = await roles.sluice("watcher", "top", "--once")
+    assert code == 0, said
+
+
+async def test_services_are_heard(roles: Roles, worker: ServiceProcess) -> None:
+    """What a service says reaches the events exchange with its own rights."""
+    heard: asyncio.Queue[ServiceEvent] = asyncio.Queue()
+    connection = await connect(roles.url("watcher"), timeout_s=WAIT_S, name="tests")
+    listener = Listener(connection, NAMES, heard.put_nowait, lambda _: None)
+    try:
+        await listener.start(lambda _: None)
+        async with asyncio.timeout(WAIT_S):
+            assert (await heard.get()).kind == "worker"
+        await listener.stop()
+    finally:
+        await close(connection)
+
+
 Deed = Callable[[Roles], Awaitable[None]]
+
+
+def deleting(user: str, queue: str) -> Deed:
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        try:
+            async with one_channel(connection, WAIT_S) as channel:
+                with explained(queue):
+                    await channel.queue_delete(queue)
+        finally:
+            await close(connection)
+
+    return do
+
+
+def hearing(user: str, exchange: str, key: str) -> Deed:
+    """Bind a queue of one's own, by a name that the user may give it, to hear what others get."""
+
+    async def do(roles: Roles) -> None:
+        connection = await connect(roles.url(user), timeout_s=WAIT_S, name="tests")
+        name = f"{NAMES.events}.0123456789abcdef"
+        try:
+            async with one_channel(connection, WAIT_S) as channel:
+                await channel.queue_declare(name, exclusive=True)
+                with explained(f"{key} of {exchange}"):
+                    await channel.queue_bind(name, exchange, routing_key=key)
+        finally:
+            await close(connection)
+
+    return do
 
 
 def publishing(user: str, exchange: str, key: str, body: bytes = b"{}", **headers: str) -> Deed:
@@ -384,9 +539,9 @@ async def test_an_agent_service_looks_at_what_waits_for_a_person(roles: Roles) -
 
 async def test_a_tool_is_served_elsewhere(roles: Roles) -> None:
     queue, bound = tool(NAMES, "search")
-    await declaring("searcher", queue)(roles)
-    await binding("searcher", bound)(roles)
-    server = await connect(roles.url("searcher"), timeout_s=WAIT_S, name="tests")
+    await declaring("tool-search", queue)(roles)
+    await binding("tool-search", bound)(roles)
+    server = await connect(roles.url("tool-search"), timeout_s=WAIT_S, name="tests")
     client = await connect(roles.url("agent"), timeout_s=WAIT_S, name="tests")
     try:
         async with one_channel(client, WAIT_S) as asking, one_channel(server, WAIT_S) as serving:
@@ -430,10 +585,10 @@ FORBIDDEN: dict[str, Deed] = {
     "an agent service reads no dead letters": consuming("agent", NAMES.dead),
     "an agent service retries nothing": publishing("agent", NAMES.retry, "agents", rung="5s"),
     "an agent service serves no tools": declaring("agent", tool(NAMES, "search")[0]),
-    "a tool's server has its own queue alone": declaring("searcher", tool(NAMES, "other")[0]),
-    "a tool's server makes no jobs": publishing("searcher", NAMES.jobs, "jobs.batch"),
-    "a tool's server calls no tools": publishing("searcher", NAMES.tools, "search"),
-    "a tool's server reads no journal": consuming("searcher", NAMES.journal),
+    "a tool's server has its own queue alone": declaring("tool-search", tool(NAMES, "other")[0]),
+    "a tool's server makes no jobs": publishing("tool-search", NAMES.jobs, "jobs.batch"),
+    "a tool's server calls no tools": publishing("tool-search", NAMES.tools, "search"),
+    "a tool's server reads no journal": consuming("tool-search", NAMES.journal),
     "a publisher takes no agent jobs": consuming("publisher", NAMES.agents),
     "a publisher reads no journal": consuming("publisher", NAMES.journal),
     "a publisher calls no tools": publishing("publisher", NAMES.tools, "search"),
@@ -448,6 +603,24 @@ FORBIDDEN: dict[str, Deed] = {
     "a publisher reroutes no jobs": binding("publisher", Binding(NAMES.jobs, NAMES.dead, "x")),
     "a backend has its own queue alone": declaring("orders", reply(NAMES, "bills")[0]),
     "a backend reads its own queue alone": consuming("orders", NAMES.results_queue("default")),
+    "a worker deletes no queue": deleting("worker", INTERACTIVE),
+    "a checker deletes no queue": deleting("checker", NAMES.checks),
+    "a publisher deletes no queue": deleting("publisher", NAMES.dead),
+    "an operator takes no jobs": consuming("operator", INTERACTIVE),
+    "an operator reads no results": consuming("operator", NAMES.results_queue("default")),
+    "a publisher reads no dead letters": consuming("publisher", NAMES.dead),
+    "a publisher pauses nothing": publishing("publisher", NAMES.pauses, ""),
+    "a publisher hears no other's results": hearing("publisher", NAMES.results, "orders"),
+    "a publisher hears not all results": hearing("publisher", NAMES.results, "#"),
+    "a publisher hears no other's events": hearing("publisher", NAMES.events, "orders.#"),
+    "a publisher hears not all events": hearing("publisher", NAMES.events, "#"),
+    "a backend hears no other's results": hearing("orders", NAMES.results, "bills"),
+    "a backend hears not all results": hearing("orders", NAMES.results, "*"),
+    "a backend hears no other's events": hearing("orders", NAMES.events, "bills.#"),
+    "a watcher hears no results": hearing("watcher", NAMES.results, "#"),
+    "a watcher pauses nothing": publishing("watcher", NAMES.pauses, ""),
+    "a tool's server tells of no jobs": publishing("tool-search", NAMES.events, "a.b.finished"),
+    "a tool's server pauses nothing": publishing("tool-search", NAMES.pauses, ""),
     "a watcher publishes nothing": publishing("watcher", NAMES.jobs, "jobs.batch"),
     "a watcher reads no results": consuming("watcher", NAMES.results_queue("default")),
 }

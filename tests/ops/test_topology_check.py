@@ -288,7 +288,7 @@ class TestAccess:
         self, amqp: str, told: str | None, url: str, user: str, password: str, vhost: str
     ) -> None:
         access = management.access(amqp, told)
-        assert access == management.Access(url, user, password, vhost)
+        assert access == management.Access(url, user, password, vhost, amqp)
 
     def test_its_repr_keeps_the_password(self) -> None:
         assert "hunter2" not in repr(management.access("amqp://u:hunter2@h/", None))

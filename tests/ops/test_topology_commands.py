@@ -14,10 +14,14 @@ import aiormq
 import pytest
 import pytest_asyncio
 from aiormq.exceptions import ChannelNotFoundEntity
+from sluicegate.ops import management, top_depths
 from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.producer import declare
 from sluicegate.producer.connection import close, connect, open_channel
-from sluicegate.schemas import Names, topology
+from sluicegate.schemas import Names, reply, topology
 from yarl import URL
+
+from ..conftest import apply_namespace
 
 pytestmark = pytest.mark.broker
 
@@ -497,3 +501,28 @@ def add_user(api: str, name: str, password: str) -> None:
         )
         with urllib.request.urlopen(request, timeout=LIMIT_S):  # noqa: S310
             pass
+
+
+@pytest.mark.broker
+async def test_the_management_api_tells_how_queues_stand(
+    managed_broker: PrivateBroker, managed: str
+) -> None:
+    """For `sluice top`: those asked for, missing ones too, and reply queues besides."""
+    await apply_namespace(managed_broker.url, managed)
+    names = Names(managed)
+
+    async def change(channel: Channel) -> None:
+        await declare.declare_queue(channel, reply(names, "orders")[0])
+        await channel.queue_delete(names.checks)
+
+    await on_broker(managed_broker.url, change)
+    api = management.access(managed_broker.url, managed_broker.management_url)
+    asked = [names.dead, names.checks]
+    told = await top_depths.by_management(api, managed, asked)
+    assert [each.name for each in told[:2]] == asked
+    assert told[0].ready == 0
+    assert told[1].ready is None
+    assert names.results_queue("orders") in [each.name for each in told[2:]]
+    wrong = management.access("amqp://guest:no@127.0.0.1", managed_broker.management_url)
+    with pytest.raises(management.NoManagement, match="refused user guest"):
+        await top_depths.by_management(wrong, managed, asked)

@@ -31,6 +31,7 @@ from sluicegate.producer import (
 from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.producer.declare import one_channel
 from sluicegate.schemas import DeadLetter, Names, decode
+from sluicegate.schemas.results import Cancelled
 from sluicegate.schemas.topology import reply
 
 from .fake_worker import FakeWorker, answer
@@ -467,11 +468,10 @@ async def test_a_producer_must_be_opened(broker_url: str) -> None:
         await Producer("amqp://127.0.0.1:1/").__aenter__()
 
 
-async def test_cancelling_asks_the_workers(broker_url: str, namespace: str) -> None:
+async def test_calling_off_tells_every_service(broker_url: str, namespace: str) -> None:
     names = Names(namespace)
     async with Producer(broker_url, namespace=namespace) as producer:
         handle = await producer.publish(job(id="too-slow"))
-        assert await handle.cancel() is False  # nobody hears it
         connection = await connect(broker_url, timeout_s=10, name="test")
         channel = await open_channel(connection, timeout_s=10)
         queue = f"{namespace}.ear"
@@ -482,6 +482,58 @@ async def test_cancelling_asks_the_workers(broker_url: str, namespace: str) -> N
         assert msgspec.json.decode(heard.body)["job_id"] == "too-slow"
         assert heard.header.properties.message_type == "cancel_job"
         await close(connection)
+
+
+async def test_a_job_that_nobody_works_on_is_answered_all_the_same(
+    broker_url: str, namespace: str
+) -> None:
+    async with Producer(broker_url, namespace=namespace) as producer:
+        handle = await producer.publish(job())
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(handle.result(timeout=10))
+            assert await handle.cancel()
+        result = waiting.result()
+        assert (result.outcome, result.worker) == (Cancelled(), None)
+        assert [event async for event in handle.events()] == []
+
+
+async def test_what_comes_of_it_later_is_dropped(
+    broker_url: str, namespace: str, worker: FakeWorker
+) -> None:
+    """Where the services don't know that it was called off, say, and have the text made."""
+    async with Producer(broker_url, "late", namespace=namespace) as producer:
+        worker.going.clear()
+        handle = await producer.publish(job())
+        await asyncio.wait_for(worker.arrived.acquire(), 10)
+        assert await handle.cancel()
+        assert (await handle.result(timeout=10)).outcome == Cancelled()
+        worker.going.set()
+        assert [each async for each in producer.results(idle_s=0.5)] == []
+        assert (await handle.result(timeout=0)).outcome == Cancelled()
+        # The same id again is another job.
+        again = await producer.publish(job(id=handle.job_id, prompt="again"))
+        del handle
+    async with Producer(broker_url, "late", namespace=namespace) as producer:
+        (result,) = [each async for each in producer.results(idle_s=2)]
+    assert (result.job_id, result.ok) == (again.job_id, True)
+
+
+async def test_without_a_log_of_it_nothing_is_called_off(broker_url: str, namespace: str) -> None:
+    async with Producer(broker_url, namespace=namespace, events=False) as producer:
+        handle = await producer.publish(job())
+        connection = await connect(broker_url, timeout_s=10, name="test")
+        async with one_channel(connection, 10) as channel:
+            await channel.queue_delete(Names(namespace).control_log)
+        await close(connection)
+        assert await handle.cancel() is False
+        with pytest.raises(ResultTimeout):
+            await handle.result(timeout=0.8)
+
+
+async def test_what_is_no_job_id_can_not_be_called_off(broker_url: str, namespace: str) -> None:
+    async with Producer(broker_url, namespace=namespace) as producer:
+        with pytest.raises(InvalidMessage, match="job_id"):
+            await producer.cancel("two words")
 
 
 async def test_a_named_queue_made_by_others_is_taken_as_it_is(

@@ -45,6 +45,7 @@ from sluicegate.schemas import (
     Rules,
     Sampling,
     SegmentRecord,
+    ServiceEvent,
     StructuredOutput,
     Timings,
     Usage,
@@ -350,9 +351,31 @@ def candidates(draw: st.DrawFn) -> Candidate:
     return Candidate(job=job, result=result, prompt=draw(text))
 
 
+totals = st.dictionaries(st.text(max_size=64), st.integers(0, 2**53), max_size=8)
+service_events = st.builds(
+    ServiceEvent,
+    service=text,
+    kind=st.sampled_from(["worker", "checker", "agent", "tools"]),
+    at=moments,
+    what=st.sampled_from(["started", "status", "quarantined", "stopped"]),
+    state=st.sampled_from(["starting", "ready", "paused", "quarantined", "restarting"]),
+    detail=text,
+    in_flight=counts,
+    queues=st.lists(text, max_size=4).map(tuple),
+    jobs=totals,
+    trips=totals,
+    tokens=totals,
+)
 cancels = st.builds(CancelJob, job_id=ids, at=moments)
 messages = st.one_of(
-    jobs(), candidates(), results, events, dead_letters, cancels, agent_messages.messages
+    jobs(),
+    candidates(),
+    results,
+    events,
+    service_events,
+    dead_letters,
+    cancels,
+    agent_messages.messages,
 )
 
 VALIDATORS: dict[str, Any] = {
@@ -399,6 +422,9 @@ FREE_FORM = {
     "arguments",
     "measured",
     "by_tool",
+    "jobs",
+    "trips",
+    "tokens",
 }
 
 

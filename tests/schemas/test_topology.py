@@ -40,13 +40,20 @@ def test_every_queue_is_a_quorum_queue_that_says_its_limits(namespace: str) -> N
 
 
 @given(namespaces)
-def test_the_journal_alone_is_a_stream_and_forgets(namespace: str) -> None:
+def test_what_is_a_log_is_a_stream_and_forgets(namespace: str) -> None:
     made = topology(namespace)
-    (journal,) = (queue for queue in made.queues if queue.is_stream)
-    assert journal.name == made.names.journal
-    # A stream without a limit fills the disk; of what a quorum queue has it knows nothing.
-    assert set(journal.arguments) == {"x-queue-type", "x-max-age", "x-max-length-bytes"}
-    assert int(journal.arguments["x-max-length-bytes"]) > 0
+    names = made.names
+    streams = {queue.name: queue.arguments for queue in made.queues if queue.is_stream}
+    assert set(streams) == {names.journal, names.control_log, names.pauses_log}
+    segment = "x-stream-max-segment-size-bytes"
+    for arguments in streams.values():
+        # A stream without a limit fills the disk; of what a quorum queue has it knows nothing.
+        assert int(arguments["x-max-length-bytes"]) > 0
+        assert set(arguments) <= {"x-queue-type", "x-max-age", "x-max-length-bytes", segment}
+        # It forgets by whole segments: the limit must be several of them.
+        assert int(arguments["x-max-length-bytes"]) >= 4 * int(arguments.get(segment, 500_000_000))
+    # A pause holds until it is lifted, however long that takes.
+    assert "x-max-age" not in streams[names.pauses_log]
 
 
 @given(namespaces)
@@ -172,6 +179,8 @@ def test_the_default_names_are_the_documented_ones() -> None:
         "sluice.v1.retry.30s",
         "sluice.v1.retry.2m",
         "sluice.v1.retry.10m",
+        "sluice.v1.control.log",
+        "sluice.v1.pauses.log",
         "sluice.v1.results.default",
     ]
 

@@ -139,6 +139,9 @@ async def start_worker(broker_url: str, namespace: str) -> AsyncGenerator[StartW
                 metrics_port=0,
                 worker_id="w1",
                 publish_timeout_s=5.0,
+                # Engines here may take seconds for a token, and count what is asked of them.
+                canary_prompt="",
+                engine_restarts=0,
             ),
             **settings,
         )

@@ -20,6 +20,7 @@ from sluicegate.worker.endings import (
 )
 from sluicegate.worker.engine import Piece, Segment
 from sluicegate.worker.event_stream import JobEvents
+from sluicegate.worker.lanes import LaneSlots
 from sluicegate.worker.scripted import ScriptedEngine, echo
 from sluicegate.worker.session import GenerationSession
 
@@ -35,9 +36,9 @@ async def attempt_at(job: GenerationJob, engine: ScriptedEngine | None = None) -
 
 
 def run(
-    attempt: Attempt, limit_s: float, slots: asyncio.Semaphore | None = None
+    attempt: Attempt, limit_s: float, slots: LaneSlots | None = None
 ) -> Coroutine[Any, Any, Report]:
-    return attempt.run(limit_s, slots or asyncio.Semaphore(1))
+    return attempt.run(limit_s, slots or LaneSlots({"interactive": 1}))
 
 
 LONG = "a text that takes a second or so to come back, letter by letter, from the script" * 2
@@ -132,17 +133,18 @@ async def test_time_in_the_queue_is_never_negative() -> None:
 
 
 async def test_an_attempt_waits_for_a_slot_and_its_time_begins_there() -> None:
-    slots = asyncio.Semaphore(1)
+    slots = LaneSlots({"interactive": 1})
     first, second = [await attempt_at(GenerationJob(prompt="0123456789")) for _ in range(2)]
     async with asyncio.TaskGroup() as group:
         running = [group.create_task(run(each, 0.5, slots)) for each in (first, second)]
     assert [task.result().ending for task in running] == [Answered("stop"), Answered("stop")]
-    assert not slots.locked()
+    assert slots.running == 0
 
 
 @pytest.mark.parametrize("how", ["ended", "cancelled"])
 async def test_an_attempt_that_ends_while_it_waits_takes_no_slot(how: str) -> None:
-    slots = asyncio.Semaphore(0)
+    slots = LaneSlots({"interactive": 1})
+    await slots.acquire("interactive")
     attempt = await attempt_at(GenerationJob(prompt="x"))
     running = asyncio.create_task(run(attempt, 10, slots))
     await asyncio.sleep(0.01)
@@ -153,7 +155,7 @@ async def test_an_attempt_that_ends_while_it_waits_takes_no_slot(how: str) -> No
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-    assert slots.locked()
+    assert slots.running == 1
 
 
 async def test_an_engine_that_cancels_by_itself_is_at_fault() -> None:

@@ -17,6 +17,8 @@ from sluicegate.ops.embedded_model import resolve_model
 from sluicegate.rollback import attempt_seed
 from sluicegate.schemas import (
     AttemptRecord,
+    CancelJob,
+    Cancelled,
     Candidate,
     Completed,
     Expired,
@@ -300,6 +302,46 @@ async def test_a_text_that_nobody_wants_any_more_is_not_looked_at(
     assert letter.job.lineage.attempts[-1].text == GOOD
     assert isinstance((await desk.result()).outcome, Expired)
     assert watched.batches == []
+
+
+async def test_a_text_whose_job_is_called_off_is_dropped(
+    desk: Desk, start_checker: StartChecker, scorer: Scorer
+) -> None:
+    """One that is looked at when that is over, and one that waits at once."""
+    held = Watched(scorer, gate=threading.Event())
+    start_checker(held, check_wait_s=0.0)
+    now = datetime.now(UTC)
+    looked_at, waits, observed = (
+        candidate(enqueued_at=now),
+        candidate(enqueued_at=now),
+        candidate(enqueued_at=now, checks="observe"),
+    )
+    await offer(desk, looked_at)
+    async with asyncio.timeout(WAIT_S):
+        while not held.batches:
+            await asyncio.sleep(0.01)
+    await offer(desk, waits, observed)
+    for each in (waits, looked_at, observed):
+        await desk.publisher.publish(
+            desk.names.control,
+            "",
+            encode(CancelJob(job_id=each.job.id, at=datetime.now(UTC))),
+            kind="cancel_job",
+            correlation_id=None,
+            timeout_s=WAIT_S,
+        )
+    letter = await desk.dead()
+    assert (letter.job_id, letter.reason) == (waits.job.id, Reason.CANCELLED)
+    assert held.gate is not None
+    held.gate.set()
+    results = [await desk.result() for _ in range(2)]
+    assert [(each.job_id, each.outcome) for each in results] == [
+        (waits.job.id, Cancelled()),
+        (looked_at.job.id, Cancelled()),
+    ]
+    assert {each.text for each in results} == {""}
+    # The result of the one to be observed was out before.
+    await desk.until_depth(desk.names.results_queue("default"), 0)
 
 
 async def test_an_observed_text_is_judged_and_nothing_else_happens(

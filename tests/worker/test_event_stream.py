@@ -44,7 +44,7 @@ async def published(desk: Desk, say: Callable[[EventStream], Any], **kind: Any) 
             message = await channel.basic_get(queue, no_ack=True)
             if message.body == b"end":
                 return found
-            if message.body:
+            if message.body and message.header.properties.message_type == "job_event":
                 found.append(decode(bytes(message.body), JobEvent))
 
 

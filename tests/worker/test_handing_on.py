@@ -230,7 +230,7 @@ async def test_what_was_published_before_the_rest_could_be_is_not_published_agai
     await desk.publish(job(profile="nosuch"))
     assert (await desk.dead()).reason is Reason.UNSUPPORTED
     await asyncio.sleep(1.5)
-    await channel.exchange_declare(desk.names.results, exchange_type="direct", durable=True)
+    await channel.exchange_declare(desk.names.results, exchange_type="topic", durable=True)
     await channel.queue_bind(
         desk.names.results_queue("default"), desk.names.results, routing_key="default"
     )

@@ -69,6 +69,7 @@ async def test_a_taken_port_is_a_clear_error(broker_url: str, namespace: str) ->
         ({"lanes": "interactive=1,interactive=2"}, "each once"),
         ({"lanes": ""}, "interactive"),
         ({"attempt_timeout_s": 900.0}, "consumer_timeout"),
+        ({"engine_args": {"max_num_seqs": 15}}, "16 slots"),
     ],
 )
 def test_settings_that_do_not_go_together(settings: dict[str, Any], message: str) -> None:
@@ -319,9 +320,9 @@ async def _events(desk: Desk) -> Callable[[int], Any]:
         async with asyncio.timeout(10):
             while len(bodies) < count:
                 message = await channel.basic_get(queue.queue or "", no_ack=True)
-                if message.body:
+                if message.header.properties.message_type == "job_event":
                     bodies.append(bytes(message.body))
-                else:
+                elif not message.body:
                     await asyncio.sleep(0.02)
         return bodies
 

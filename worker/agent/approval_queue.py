@@ -16,6 +16,7 @@ from msgspec import Struct
 from ...producer.confirms import ConfirmedPublisher
 from ...producer.errors import BrokerError, BrokerUnreachable, TopologyMissing
 from ...producer.look import Look, Patience, Subject, looking
+from ...producer.secrecy import OPEN, Secrecy
 from ...producer.taking import Taking, require_way
 from ...producer.transaction import Outgoing
 from ...schemas.agents import AgentContext
@@ -86,12 +87,14 @@ class Moving:
         *,
         worker: str = "",
         versions: Mapping[str, str] | None = None,
+        secrecy: Secrecy = OPEN,
     ) -> None:
         self._look = look
         self._taking = taking
         self._names = names
         self._worker = worker
         self._versions = dict(versions or {})
+        self._secrecy = secrecy
         self._publisher = ConfirmedPublisher(look.connection)
         self._ways: set[str] = set()
 
@@ -134,7 +137,7 @@ class Moving:
         return buried
 
     async def _bury(self, seen: Seen) -> None:
-        letter = self._letter(seen)
+        letter = self._secrecy.letter(self._letter(seen))
         # Confirmed first: a transaction does not tell when the dead letters are full. Of two
         # letters about one body the second has the same id.
         await self._publisher.publish(
@@ -146,7 +149,7 @@ class Moving:
             timeout_s=PUBLISH_TIMEOUT_S,
         )
         small = len(seen.message.body) <= MAX_JOB_BYTES
-        await self._taking.take([seen.tag], discard=not small)
+        await self._taking.take([seen.tag], discard=not small and not self._secrecy.hides)
         log.warning("a message among the agent jobs that wait is none: %s", letter.detail)
 
     def _letter(self, seen: Seen) -> DeadLetter:

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct, structs
 
+from ...producer.secrecy import OPEN, Secrecy
 from ...producer.taking import Taking
 from ...schemas.agents import AgentContext
 from ...schemas.errors import InvalidMessage, SluiceError
@@ -101,7 +102,7 @@ async def list_waiting(url: str, names: Names, *, timeout_s: float = CONNECT_TIM
     return Waiting(tuple(jobs.values()), unreadable)
 
 
-async def decide(
+async def decide(  # noqa: PLR0913 - its words, and where it is said
     url: str,
     names: Names,
     job_id: str,
@@ -111,6 +112,7 @@ async def decide(
     by: str = "",
     why: str = "",
     timeout_s: float = CONNECT_TIMEOUT_S,
+    secrecy: Secrecy = OPEN,
 ) -> Decided:
     """Decide calls of a job, named by their ids or effect ids; None: all that wait.
 
@@ -138,7 +140,7 @@ async def decide(
                     if context is None or seen.context.revision > context.revision:
                         newest, context = seen, seen.context
         async with Taking(look) as taking:
-            moving = Moving(look, taking, names)
+            moving = Moving(look, taking, names, secrecy=secrecy)
             await moving.bury(unreadable)
             if newest is None or context is None:
                 raise NotWaiting(f"job {_tame(job_id)} waits for nobody; {_those(others, 'jobs')}")

@@ -10,12 +10,13 @@ from typing import Final
 
 from ...producer.errors import BrokerError, Unroutable
 from ...producer.subscription import Delivery
-from ...producer.tasks import see_through
+from ...producer.tasks import answer_cancellation, see_through
 from ...producer.transaction import Outgoing
 from ...schemas import Accepted, AgentJob, InvalidMessage, Reason
 from ...schemas.codec import tag_of
 from ...schemas.topology import DELIVERY_LIMIT
 from .. import logs, metrics
+from ..cancellations import Cancellations
 from ..event_stream import EventStream
 from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key
@@ -39,6 +40,7 @@ class New:
     deliveries: list[Delivery]
     waits: bool = True
     task: asyncio.Task[None] | None = None
+    called_off: bool = False
 
     @property
     def key(self) -> Key:
@@ -65,6 +67,7 @@ class Beginning:
         patience_s: float,
         room_s: float,
         crowded: Callable[[], Awaitable[bool]],
+        cancellations: Cancellations,
     ) -> None:
         self._who = who
         self._sites = sites
@@ -75,6 +78,7 @@ class Beginning:
         self._patience_s = patience_s
         self._room_s = room_s
         self._crowded = crowded
+        self._cancellations = cancellations
         self._new: dict[Key, New] = {}
         self._closed = False
 
@@ -91,6 +95,17 @@ class Beginning:
         one = New(job, [delivery])
         self._new[one.key] = one
         return one
+
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: if it waits for room here, it does not any more."""
+        for one in self._new.values():
+            if one.job.id == job_id and one.waits and self._is_cancelled(one.job):
+                one.called_off = True
+                if one.task is not None:
+                    one.task.cancel()
+
+    def _is_cancelled(self, job: AgentJob) -> bool:
+        return self._cancellations.covers(job.id, job.enqueued_at)
 
     def close(self) -> list[Delivery]:
         """Begin nothing more. Gives the deliveries of those that waited for room."""
@@ -116,6 +131,9 @@ class Beginning:
 
     async def _begin(self, one: New) -> None:
         try:
+            if self._is_cancelled(one.job):
+                await self._call_off(one)
+                return
             if not await self._has_room(one):
                 await self._give_back(one)
                 return
@@ -124,8 +142,11 @@ class Beginning:
             finally:
                 self._slots.release()
         except asyncio.CancelledError:
-            await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
-            raise
+            if not one.called_off or self._closed:
+                await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
+                raise
+            answer_cancellation()
+            await self._call_off(one)
         except BrokerError as error:
             log.warning("the broker is in the way, the job goes back: %s", error)
             await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
@@ -195,6 +216,9 @@ class Beginning:
             return
         newest = await self._newest(one)
         now = datetime.now(UTC)
+        if self._is_cancelled(job):
+            await self._refuse(one, newest, endings.not_wanted(self._who, job, newest, now))
+            return
         if job.deadline is not None and job.deadline <= now:
             await self._refuse(one, newest, endings.too_late(self._who, job, newest, now))
             return
@@ -207,6 +231,20 @@ class Beginning:
         context = rounds.begun(job, now, self._who.worker, self._rules)
         if await self._carrier.begin(context, one.deliveries):
             self._events.of(job).emit(Accepted())
+
+    async def _call_off(self, one: New) -> None:
+        if not one.deliveries:
+            return
+        newest = await self._newest(one)
+        try:
+            if await self._carrier.answer_copy(one.job, newest):
+                _let_go(one, newest)
+                return
+            now = datetime.now(UTC)
+            await self._refuse(one, newest, endings.not_wanted(self._who, one.job, newest, now))
+        except BrokerError as error:
+            log.warning("the broker is in the way, the job goes back: %s", error)
+            await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
 
     async def _refuse(self, one: New, newest: Delivery, settlement: Settlement) -> None:
         await self._carrier.refuse(settlement, one.job, newest)

@@ -44,7 +44,7 @@ class Calling:
         stop = time_stop(context, self._clock())
         if stop is not None:
             # A person may have taken their time; what nobody waits for is not done any more.
-            context = await self._looked_up(context, site, held) if again else context
+            context = await self.looked_up(context, site, held) if again else context
             return stopped(context, stop)
         specs = site.by_name
         calls = judged(context, specs, site.known, site.validate, self._clock())
@@ -63,11 +63,12 @@ class Calling:
     def _limit_s(self, context: AgentContext) -> float:
         return min(self._limits.step_timeout_s, left_s(context, self._clock()))
 
-    async def _looked_up(
+    async def looked_up(
         self, context: AgentContext, site: Site, held: Callable[[], bool]
     ) -> AgentContext:
-        """The last round with what another may have done of it, for the record. No call is made: of
-        one that is begun, and that could be made again, it is not known what came of it."""
+        """The last round with what was done of it, here or by another, for the record. No call is
+        made: of one that is begun, and that could be made again, it is not known what came of it.
+        Errors as `Effects.run`."""
         calls = rounds.last_round(context).calls
         specs = {
             name: msgspec.structs.replace(spec, idempotent=False)

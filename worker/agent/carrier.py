@@ -25,6 +25,7 @@ from ...schemas.codec import tag_of
 from ...schemas.limits import MAX_SUMMARY_CHARS
 from .. import metrics
 from ..event_stream import EventStream
+from ..observing import observe_end, outcome_of
 from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key, Keyed, Registry
 from ..settler import Settler
@@ -134,7 +135,7 @@ class Carrier:
         """The same for a job that is not begun."""
         outcome = settlement.outcome
         if outcome is not None:
-            reason = getattr(outcome, "reason", Reason.DEADLINE_PASSED)
+            reason = endings.reason_of(outcome)
             stop = stop_for(reason, getattr(outcome, "detail", "") or "before it was begun")
             context = rounds.begun(job, datetime.now(UTC), self._who.worker)
             await self._write_down(
@@ -164,7 +165,8 @@ class Carrier:
         outcome = settlement.outcome
         if not done.sent or outcome is None:
             return
-        kind = str(outcome.__struct_config__.tag)
+        kind = outcome_of(outcome)
+        observe_end(job, outcome)
         metrics.AGENTS.labels(outcome=kind, reason=str(getattr(outcome, "reason", ""))).inc()
         log.info("%s%s", kind, f": {detail}" if (detail := getattr(outcome, "detail", "")) else "")
         self._events.of(job, revision * _SEQ_STRIDE).emit(Finished(outcome=outcome))

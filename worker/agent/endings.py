@@ -18,17 +18,17 @@ from ...schemas import (
 )
 from ...schemas import results as outcomes
 from ...schemas.agents import Ended
-from ..publications import Identity, Publication, Settlement, Verb, origin
+from ..publications import Identity, Publication, Settlement, Verb, origin, to_backend
 from . import rounds
-from .moves import Over, over
+from .moves import Over, called_off, over
 
 
 def ended(who: Identity, end: Over, delivery: Delivery, now: datetime) -> Settlement:
     """The settlement of a job that is over. What did not complete leaves its whole scene with the
     dead letters."""
     result = _result(who, end.context, end.outcome, now, text=end.text, over=end)
-    publications = [_to_backend(who, end.context.job, result)]
-    if isinstance(end.outcome, outcomes.Partial):
+    publications = [to_backend(who, end.context.job, result)]
+    if isinstance(end.outcome, outcomes.Partial | outcomes.Cancelled):
         publications.insert(0, _letter(who, end.context, end.outcome, delivery, now))
     return Settlement(tuple(publications), Verb.ACK, end.outcome, over=True)
 
@@ -41,7 +41,7 @@ def refused(
     context = rounds.begun(job, now, who.worker)
     letter = _letter(who, context, outcome, delivery, now)
     result = _result(who, context, outcome, now)
-    return Settlement((letter, _to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+    return Settlement((letter, to_backend(who, job, result)), Verb.ACK, outcome, over=True)
 
 
 def told_again(who: Identity, told: Ended, reply_to: str, now: datetime) -> Settlement:
@@ -51,6 +51,8 @@ def told_again(who: Identity, told: Ended, reply_to: str, now: datetime) -> Sett
     if told.outcome in (_tag(outcomes.Completed), _tag(outcomes.Partial)):
         end = over(context)
         result = _result(who, context, end.outcome, now, text=end.text, over=end)
+    elif told.outcome == _tag(outcomes.Cancelled):
+        result = _result(who, context, outcomes.Cancelled(), now, over=called_off(context))
     elif stop is None or told.outcome == _tag(outcomes.Expired):
         outcome = outcomes.Expired(deadline=context.job.deadline or now)
         result = _result(who, context, outcome, now)
@@ -70,7 +72,7 @@ def under_way(who: Identity, job: AgentJob, reply_to: str, now: datetime) -> Set
     detail = f"a job of this id is under way; its result goes to reply key {reply_to}"
     outcome = outcomes.Rejected(reason=Reason.INVALID_FIELD, detail=detail, field="$.id")
     result = _result(who, rounds.begun(job, now, who.worker), outcome, now)
-    return Settlement((_to_backend(who, job, result),), Verb.ACK, outcome)
+    return Settlement((to_backend(who, job, result),), Verb.ACK, outcome)
 
 
 def too_late(who: Identity, job: AgentJob, delivery: Delivery, now: datetime) -> Settlement:
@@ -79,11 +81,29 @@ def too_late(who: Identity, job: AgentJob, delivery: Delivery, now: datetime) ->
     context = rounds.begun(job, now, who.worker)
     letter = _letter(who, context, outcome, delivery, now)
     result = _result(who, context, outcome, now)
-    return Settlement((letter, _to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+    return Settlement((letter, to_backend(who, job, result)), Verb.ACK, outcome, over=True)
 
 
-def _to_backend(who: Identity, job: AgentJob, result: GenerationResult) -> Publication:
-    return Publication(who.names.results, job.reply_to, result, job.id)
+def not_wanted(who: Identity, job: AgentJob, delivery: Delivery, now: datetime) -> Settlement:
+    """The settlement of a job that was called off before it was begun."""
+    outcome = outcomes.Cancelled()
+    context = rounds.begun(job, now, who.worker)
+    letter = _letter(who, context, outcome, delivery, now)
+    result = _result(who, context, outcome, now)
+    return Settlement((letter, to_backend(who, job, result)), Verb.ACK, outcome, over=True)
+
+
+def reason_of(outcome: Outcome) -> Reason:
+    """Why a job ended that did not complete."""
+    if isinstance(outcome, outcomes.Cancelled):
+        return Reason.CANCELLED
+    return getattr(outcome, "reason", Reason.DEADLINE_PASSED)
+
+
+def _sentence(outcome: Outcome) -> str:
+    if isinstance(outcome, outcomes.Cancelled):
+        return "the job was called off"
+    return getattr(outcome, "detail", "") or "the deadline passed before the job was begun"
 
 
 def _result(
@@ -122,19 +142,19 @@ def _seconds(since: datetime, until: datetime) -> float:
 def _letter(
     who: Identity,
     context: AgentContext,
-    outcome: outcomes.Partial | outcomes.Rejected | outcomes.Expired,
+    outcome: outcomes.Partial | outcomes.Rejected | outcomes.Expired | outcomes.Cancelled,
     delivery: Delivery,
     now: datetime,
 ) -> Publication:
     job = context.job
-    reason = getattr(outcome, "reason", Reason.DEADLINE_PASSED)
+    reason = reason_of(outcome)
     letter = DeadLetter(
         # Not drawn: written again after a crash, the copies are known as one.
         id=content_id(b"agent", job.id.encode(), str(job.attempt).encode(), reason.encode()),
         job_id=job.id,
         reason=reason,
         field=getattr(outcome, "field", None),
-        detail=getattr(outcome, "detail", "") or "the deadline passed before the job was begun",
+        detail=_sentence(outcome),
         at=now,
         origin=origin(who, delivery, "agent"),
         agent=context,

@@ -10,6 +10,7 @@ import msgspec
 from ...guards.profiles import BadProfile, profile
 from ...producer import Producer
 from ...producer.errors import ResultTimeout
+from ...producer.secrecy import OPEN, Secrecy
 from ...rollback import Budgets
 from ...schemas import AgentContext, AgentJob, GenerationJob, GenerationResult, StructuredOutput
 from ...schemas.limits import MAX_JOB_BYTES, MAX_PROMPT_CHARS, MAX_PROMPT_TOKENS
@@ -37,7 +38,9 @@ class Generator(Protocol):
         ...
 
 
-def generator(url: str, names: Names, *, connect_timeout_s: float) -> Producer:
+def generator(
+    url: str, names: Names, *, connect_timeout_s: float, secrecy: Secrecy = OPEN
+) -> Producer:
     """A producer with a reply queue of its own. It stays for half an hour when this process is
     gone: what still comes then is not wanted, and no dead letter either."""
     return Producer(
@@ -48,6 +51,7 @@ def generator(url: str, names: Names, *, connect_timeout_s: float) -> Producer:
         events=False,
         reply_expires=True,
         orphans_kept=LATE_KEPT,
+        secrecy=secrecy,
     )
 
 
@@ -63,6 +67,10 @@ class QueueGenerator:
             return await handle.result(timeout=timeout_s)
         except ResultTimeout:
             return None
+
+    async def cancel(self, job_id: str) -> None:
+        """Have a job called off that nobody waits for any more. Raises BrokerError."""
+        await self._producer.cancel(job_id, reason="its agent job was called off")
 
 
 def generation_job(

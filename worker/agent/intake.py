@@ -9,15 +9,20 @@ from typing import Any
 
 from ...producer.errors import BrokerError
 from ...producer.subscription import Delivery
+from ...producer.tasks import answer_cancellation
 from ...schemas import AgentContext, AgentJob, InvalidMessage, Reason, Stop, decode, peek
 from ...schemas.topology import DELIVERY_LIMIT
 from .. import logs, metrics
+from ..cancellations import Cancellations
 from ..event_stream import EventStream
+from ..observing import observe_change
 from ..publications import Identity, Settlement, Verb, bury
 from ..registry import Key
+from ..tracing import TRACING
 from . import rounds
 from .beginning import Beginning, New
 from .body import within_limit
+from .calling_off import CallingOff
 from .carrier import Carrier
 from .effects import NotOurs
 from .final import close_open_calls
@@ -36,6 +41,11 @@ class _Running:
 
     context: AgentContext
     deliveries: list[Delivery]
+    # Set where it is called off; no longer heeded once its outcome is on its way.
+    called_off: bool = False
+    decided: bool = False
+    begun: bool = False
+    task: asyncio.Task[None] | None = None
 
 
 class AgentIntake:
@@ -55,6 +65,8 @@ class AgentIntake:
         patience_s: float,
         room_s: float,
         crowded: Callable[[], Awaitable[bool]],
+        cancellations: Cancellations,
+        cancel_generation: Callable[[str], Awaitable[object]],
     ) -> None:
         self._group = group
         self._who = who
@@ -73,6 +85,10 @@ class AgentIntake:
             patience_s=patience_s,
             room_s=room_s,
             crowded=crowded,
+            cancellations=cancellations,
+        )
+        self._calling_off = CallingOff(
+            stepper, sites, carrier, cancellations, cancel_generation, patience_s=patience_s
         )
         self._running: dict[Key, _Running] = {}
         self._closed = False
@@ -133,7 +149,19 @@ class AgentIntake:
             self._start(self._carrier.settle(Settlement((), Verb.ACK), [delivery]), "drop")
         else:
             self._running[key] = one = _Running(context, [delivery])
-            self._start(self._run(one, again=delivery.redelivered), context.id, step=True)
+            run = self._run(one, again=delivery.redelivered)
+            one.task = self._start(run, context.id, step=True)
+
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: its step is ended, and with it what runs for it."""
+        self._beginning.cancel(job_id)
+        for one in self._running.values():
+            unwanted = one.context.id == job_id and self._calling_off.covers(one.context)
+            # One that has not begun sees it by itself, and could not settle anything.
+            if unwanted and one.begun and not one.decided:
+                one.called_off = True
+                if one.task is not None:
+                    one.task.cancel()
 
     def close(self) -> None:
         """Begin nothing more; what waits for room does not any more."""
@@ -162,13 +190,16 @@ class AgentIntake:
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str, *, step: bool = False) -> None:
+    def _start(
+        self, work: Coroutine[Any, Any, None], name: str, *, step: bool = False
+    ) -> asyncio.Task[None]:
         task = self._group.create_task(work, name=f"agent {name}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if step:
             self._steps.add(task)
             task.add_done_callback(self._steps.discard)
+        return task
 
     # --- beginning ---
 
@@ -180,6 +211,7 @@ class AgentIntake:
 
     async def _run(self, one: _Running, *, again: bool) -> None:
         context = one.context
+        one.begun = True
         try:
             with (
                 logs.about(context.id, context.job.attempt),
@@ -188,12 +220,19 @@ class AgentIntake:
                 async with self._slots:
                     began = time.monotonic()
                     await self._step(one, again=again)
-                    metrics.AGENT_STEP_SECONDS.labels(phase=context.orchestration.phase).observe(
-                        time.monotonic() - began
-                    )
+                    took_s = time.monotonic() - began
+                    phase = context.orchestration.phase
+                    metrics.AGENT_STEP_SECONDS.labels(phase=phase).observe(took_s)
+                    TRACING.step(context, took_s)
         except asyncio.CancelledError:
-            await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
-            raise
+            if self._closed or not one.called_off:
+                await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
+                raise
+            answer_cancellation()
+            try:
+                await self._calling_off.end(context, one.deliveries)
+            except NotOurs as error:
+                self._leave(one, error)
         finally:
             if self._running.get(rounds.key_of(context)) is one:
                 del self._running[rounds.key_of(context)]
@@ -205,9 +244,7 @@ class AgentIntake:
         try:
             await self._take_step(one, again=again)
         except NotOurs as error:
-            log.warning("the step is left to others: %s", error)
-            # What has come back to us meanwhile is taken anew, with what the journal knows.
-            one.deliveries[:] = [each for each in one.deliveries if each.held]
+            self._leave(one, error)
         except BrokerError as error:
             log.warning("the broker is in the way, the job goes back: %s", error)
             await self._carrier.settle(Settlement((), Verb.NACK), one.deliveries)
@@ -217,10 +254,18 @@ class AgentIntake:
             why = f"its step failed unexpectedly: {type(error).__name__}"
             await self._give_up(one, stop_for(Reason.GENERATION_FAILED, why))
 
+    def _leave(self, one: _Running, error: NotOurs) -> None:
+        log.warning("the step is left to others: %s", error)
+        # What has come back to us meanwhile is taken anew, with what the journal knows.
+        one.deliveries[:] = [each for each in one.deliveries if each.held]
+
     async def _take_step(self, one: _Running, *, again: bool) -> None:
         if (fault := fault_of(one.context)) is not None:
             log.error("it can't be taken further: %s", fault)
             await self._end(one, stop_for(Reason.INVALID_FIELD, f"its state is wrong: {fault}"))
+            return
+        if self._calling_off.covers(one.context):
+            await self._calling_off.end(one.context, one.deliveries)
             return
         try:
             site = self._sites.of(one.context.job)
@@ -236,7 +281,9 @@ class AgentIntake:
             ),
             self._patience_s,
         )
+        one.decided = True
         await self._carry_out(move, one.deliveries)
+        observe_change(one.context, move.context)
 
     async def _give_up(self, one: _Running, stop: Stop) -> None:
         """Leave it to the next who gets it. Before the broker gives it up, and whoever published it

@@ -93,6 +93,13 @@ def over(context: AgentContext) -> Over:
     )
 
 
+def called_off(context: AgentContext) -> Over:
+    """The end of a job that was called off: the record of it, and no text."""
+    stop = stop_for(Reason.CANCELLED, "")
+    record = agent_record(context, stop, "template")
+    return Over(rounds.stopping(context, stop), outcomes.Cancelled(), "", record)
+
+
 def partial(context: AgentContext, stop: Stop, text: str = "") -> Over:
     """The end before the model said so. Where there is no text of the model's, the record is put
     into words."""

@@ -55,6 +55,18 @@ def stepped(context: AgentContext, now: datetime, by: str) -> AgentContext:
     return replace(context, revision=context.revision + 1, at=now, by=by)
 
 
+def open_generation(context: AgentContext) -> tuple[str, ...]:
+    """Ids of the generation jobs that may be under way for it."""
+    number = next_number(context)
+    match context.orchestration.phase:
+        case "thinking":
+            return round_job_id(context.job, number), round_job_id(context.job, number, "fold")
+        case "finishing":
+            return (round_job_id(context.job, number, "final"),)
+        case _:
+            return ()
+
+
 def spent(context: AgentContext, result: GenerationResult) -> AgentContext:
     """The tokens and seconds of a generation job, whatever became of it."""
     before = context.orchestration.spent

@@ -15,8 +15,9 @@ from ...producer.declare import explained, one_channel
 from .. import logs, metrics
 from ..config import Config, ConfigError
 from ..dialects.choose import Dialects, make_dialects
-from ..event_stream import EventStream
-from ..frame import ExitCode, Service, until_signalled, versions
+from ..frame import ExitCode, Service, until_signalled
+from ..herald import reading
+from ..installed import versions
 from ..publications import Identity
 from ..settler import Settler
 from ..tools.registry import Registry, announce
@@ -62,12 +63,7 @@ class Orchestrator(Service):
         """Calls of tools that would not end."""
         return self._caller.abandoned if self._caller is not None else 0
 
-    async def _serve(
-        self,
-        jobs: AbstractRobustConnection,
-        events: AbstractRobustConnection,
-        stack: AsyncExitStack,
-    ) -> ExitCode:
+    async def _serve(self, jobs: AbstractRobustConnection, stack: AsyncExitStack) -> ExitCode:
         loaded = await self._load()
         if loaded is None:
             log.info("stopped before the tokenizer was loaded")
@@ -75,13 +71,23 @@ class Orchestrator(Service):
         dialects, self._cosine = loaded
         config = self._config
         producer = generator(
-            config.amqp_url, self._names, connect_timeout_s=config.connect_timeout_s
+            config.amqp_url,
+            self._names,
+            connect_timeout_s=config.connect_timeout_s,
+            secrecy=self._secrecy,
         )
         await stack.enter_async_context(producer)
         self._caller = caller = ToolCaller(self._registry, jobs, self._names, self._die)
         await stack.enter_async_context(caller)
-        await self._work(jobs, events, dialects, QueueGenerator(producer), caller)
+        await self._work(jobs, dialects, QueueGenerator(producer), caller)
         return ExitCode.OK
+
+    def load(self) -> tuple[int, int]:
+        """Steps under way, and how many can be."""
+        return int(reading(metrics.AGENT_STEPS)), self._config.agent_slots
+
+    def _fits(self, config: Config) -> None:
+        check_agents(config)
 
     async def _load(self) -> tuple[Dialects, Cosine | None] | None:
         self._trouble = "loading the tokenizer"
@@ -94,18 +100,22 @@ class Orchestrator(Service):
     async def _work(
         self,
         connection: AbstractRobustConnection,
-        events_connection: AbstractRobustConnection,
         dialects: Dialects,
         generate: QueueGenerator,
         caller: ToolCaller,
     ) -> None:
         config = self._config
         who = Identity(
-            worker=self._name, model=config.model, names=self._names, versions=versions()
+            worker=self._name,
+            model=config.model,
+            names=self._names,
+            versions=versions(),
+            secrecy=self._secrecy,
         )
+        self._herald.model = config.model
         publisher = ConfirmedPublisher(connection)
         settler = Settler(publisher, who, publish_timeout_s=config.publish_timeout_s)
-        events = EventStream(self._names, self._name)
+        events = self._events
         journal = Journal(
             connection,
             publisher,
@@ -143,10 +153,17 @@ class Orchestrator(Service):
                 patience_s=config.agent_step_timeout_s,
                 room_s=config.consumer_timeout_s * _ROOM_SHARE,
                 crowded=_Crowd(connection, self._names.agents),
+                cancellations=self._control.cancellations,
+                cancel_generation=generate.cancel,
             )
-            group.create_task(events.run(events_connection), name="events")
             sweeping = group.create_task(
-                Sweeper(connection, self._names, worker=self._name).run(),
+                Sweeper(
+                    connection,
+                    self._names,
+                    worker=self._name,
+                    secrecy=self._secrecy,
+                    cancellations=self._control.cancellations,
+                ).run(),
                 name="approvals that time out",
             )
             try:
@@ -155,7 +172,6 @@ class Orchestrator(Service):
                 await self._attend(taking, intake, said, lambda: False)
             finally:
                 sweeping.cancel()
-                events.close()
                 await self._unsubscribe()
         # Of jobs that others end nobody tells us.
         await tools.release_all(_RELEASE_S)
@@ -232,7 +248,7 @@ def check_tools(config: Config, registry: Registry) -> None:
 
 def run_agents(config: Config) -> int:
     """Run an agent service in this process until a signal stops it. Returns its exit code."""
-    logs.configure(config.log_format, config.log_level)
+    logs.configure(config.log_format, config.log_level, hides=config.keep_texts != "full")
     return asyncio.run(_run(config))
 
 

@@ -69,6 +69,15 @@ class Stepper:
         except ContextFull as error:
             return _cut_short(move.context, stop_for(Reason.CONTEXT_FULL, str(error)))
 
+    async def cut_off(
+        self, context: AgentContext, site: Site, *, held: Callable[[], bool] = lambda: True
+    ) -> AgentContext:
+        """The context of a job that was ended from outside in the middle of a step, with what is
+        known of the calls that ran. Raises BrokerError, or NotOurs."""
+        if context.orchestration.phase != "calling":
+            return context
+        return await self._calling.looked_up(context, site, held)
+
     async def _move(
         self, context: AgentContext, site: Site, *, again: bool, held: Callable[[], bool]
     ) -> Move:

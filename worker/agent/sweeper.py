@@ -1,4 +1,5 @@
-"""When the clock decides: calls that waited too long for a person are timed out, which means no."""
+"""When the clock decides: calls that waited too long for a person are timed out, which means no. So
+does a job's being called off, which then goes on to its end."""
 
 import asyncio
 import logging
@@ -14,11 +15,13 @@ from aiormq.abc import DeliveredMessage
 
 from ...producer.connection import CONNECTION_LOST
 from ...producer.look import Look, Patience, SomebodyLooks, standing
+from ...producer.secrecy import OPEN, Secrecy
 from ...producer.taking import Taking
 from ...producer.tasks import see_through
 from ...schemas.agents import AgentContext
 from ...schemas.errors import InvalidMessage, SluiceError
 from ...schemas.topology import Names
+from ..cancellations import Cancellations
 from .approval_queue import CONNECT_TIMEOUT_S, Moving, Seen, in_hand, own_url, read
 from .deciding import decided, expired, soonest
 
@@ -33,6 +36,7 @@ _REST: Final = 9.0
 _LONGEST_REST_S: Final = 30.0
 # One job in, another out, between two counts: the length tells nothing of that.
 _BLIND_S: Final = 60.0
+_CALLED_OFF: Final = "the job was called off"
 
 
 class Sweeper:
@@ -54,6 +58,8 @@ class Sweeper:
         on_moved: Callable[[AgentContext], None] | None = None,
         worker: str = "",
         versions: Mapping[str, str] | None = None,
+        secrecy: Secrecy = OPEN,
+        cancellations: Cancellations | None = None,
     ) -> None:
         self._connection = connection
         self._names = names
@@ -61,8 +67,12 @@ class Sweeper:
         self._on_moved = on_moved
         self._worker = worker
         self._versions = versions
+        self._secrecy = secrecy
         # When those that lay there time out, by what tells their messages apart.
         self._known: dict[object, datetime] = {}
+        # Of the same, the job and when it was published.
+        self._jobs: dict[object, tuple[str, datetime | None]] = {}
+        self._cancellations = cancellations if cancellations is not None else Cancellations()
         self._looked_at = -math.inf
         self._rest_until = -math.inf
         self._trouble = ""
@@ -80,7 +90,7 @@ class Sweeper:
                 log.debug("%r: %s", self, error)
             except (SluiceError, *CONNECTION_LOST) as error:
                 trouble = str(error) or type(error).__name__
-                self._known.clear()
+                self._forget()
             if trouble and trouble != self._trouble:
                 log.warning("%r: calls can't be timed out now: %s", self, trouble)
             self._trouble = trouble
@@ -109,9 +119,13 @@ class Sweeper:
         self._rest_until = self._looked_at + min(_LONGEST_REST_S, _REST * (self._looked_at - began))
         return moved
 
+    def _forget(self) -> None:
+        self._known.clear()
+        self._jobs.clear()
+
     def _is_due(self, ready: int) -> bool:
         if not ready:
-            self._known.clear()
+            self._forget()
             return False
         now = asyncio.get_running_loop().time()
         if now < self._rest_until:
@@ -120,34 +134,54 @@ class Sweeper:
             ready != len(self._known)
             or min(self._known.values()) <= datetime.now(UTC)
             or now - self._looked_at >= _BLIND_S
+            or any(self._cancellations.covers(*job) for job in self._jobs.values())
         )
 
     async def _look(self, look: Look) -> int:
         """Read all, and move what is over."""
         now = datetime.now(UTC)
         known: dict[object, datetime] = {}
+        jobs: dict[object, tuple[str, datetime | None]] = {}
         over: list[Seen] = []
         size = 0
         async with aclosing(look.messages()) as messages:
             async for message in messages:
                 key = _key(message)
-                due = self._known.get(key)
+                job = self._jobs.get(key)
+                unwanted = job is not None and self._cancellations.covers(*job)
+                due = now if unwanted else self._known.get(key)
                 full = len(over) >= _MOST_MOVED or size >= _MOST_BYTES
                 if (due is None or due <= now) and not full:
                     seen = read(message)
-                    due = _due(seen, now)
+                    if not isinstance(seen.context, InvalidMessage):
+                        job = seen.context.id, seen.context.job.enqueued_at
+                    due = now if self._is_unwanted(seen) else _due(seen, now)
                     if due <= now:
                         over.append(seen)
                         size += len(message.body)
                         continue
                 # What there was no room for is over, too, or may be.
                 known[key] = due or now
-        self._known = known
+                if job is not None:
+                    jobs[key] = job
+        self._known, self._jobs = known, jobs
         if not over:
             return 0
         async with Taking(look) as taking:
-            moving = Moving(look, taking, self._names, worker=self._worker, versions=self._versions)
+            moving = Moving(
+                look,
+                taking,
+                self._names,
+                worker=self._worker,
+                versions=self._versions,
+                secrecy=self._secrecy,
+            )
             return await self._move(moving, over, now)
+
+    def _is_unwanted(self, seen: Seen) -> bool:
+        if isinstance(seen.context, InvalidMessage):
+            return False
+        return self._cancellations.covers(seen.context.id, seen.context.job.enqueued_at)
 
     async def _move(self, moving: Moving, over: list[Seen], now: datetime) -> int:
         moved = 0
@@ -156,14 +190,19 @@ class Sweeper:
             if isinstance(seen.context, InvalidMessage):
                 unreadable.append(seen)
                 continue
-            after = decided(seen.context, expired(seen.context, now), "timed_out", now=now)
+            unwanted = self._is_unwanted(seen)
+            if unwanted:
+                after = decided(seen.context, None, "denied", why=_CALLED_OFF, now=now)
+            else:
+                after = decided(seen.context, expired(seen.context, now), "timed_out", now=now)
             try:
                 await moving.move(after, seen, [seen.tag])
             except InvalidMessage as error:  # with its last words it is over the limit
                 unreadable.append(Seen(seen.message, error))
                 continue
             moved += 1
-            log.info("job %s: waited too long for a person (revision %d)", after.id, after.revision)
+            why = _CALLED_OFF if unwanted else "waited too long for a person"
+            log.info("job %s: %s (revision %d)", after.id, why, after.revision)
             if self._on_moved is not None:
                 self._on_moved(after)
         await moving.bury(unreadable)

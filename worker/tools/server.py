@@ -16,6 +16,7 @@ from ...schemas.topology import Names
 from ...schemas.topology import tool as tool_topology
 from .. import logs
 from ..config import Config, ConfigError
+from ..exposing import expose_held
 from ..frame import ExitCode, Service, until_signalled
 from .registry import Registry
 from .runner import Runner
@@ -43,13 +44,7 @@ class ToolServer(Service):
         """Calls that would not end, and still run."""
         return self._runner.abandoned
 
-    async def _serve(
-        self,
-        jobs: AbstractRobustConnection,
-        events: AbstractRobustConnection,
-        stack: AsyncExitStack,
-    ) -> ExitCode:
-        del events
+    async def _serve(self, jobs: AbstractRobustConnection, stack: AsyncExitStack) -> ExitCode:
         publisher = ConfirmedPublisher(jobs)
         stack.push_async_callback(publisher.close)
         stack.push_async_callback(self._runner.close)
@@ -73,6 +68,9 @@ class ToolServer(Service):
             raise self._died
         return ExitCode.OK
 
+    def _fits(self, config: Config) -> None:
+        _check(self._registry, config)
+
     async def _subscribe_all(
         self, connection: AbstractRobustConnection, intake: ToolIntake
     ) -> None:
@@ -86,6 +84,7 @@ class ToolServer(Service):
             )
             self._subscriptions.append(subscription)
             await subscription.start(self._die)
+            expose_held(self._config.namespace, subscription.queue, self._subscriptions)
 
     def _preparation(
         self, connection: AbstractRobustConnection, name: str
@@ -120,7 +119,7 @@ def _check(registry: Registry, config: Config) -> None:
 
 def run_tool_server(config: Config) -> int:
     """Serve tools in this process until a signal stops it. Returns its exit code."""
-    logs.configure(config.log_format, config.log_level)
+    logs.configure(config.log_format, config.log_level, hides=config.keep_texts != "full")
     return asyncio.run(_run(config))
 
 

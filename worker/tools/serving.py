@@ -12,7 +12,7 @@ from typing import Any, Final
 from ...producer.confirms import ConfirmedPublisher
 from ...producer.errors import BrokerError, Unroutable
 from ...producer.subscription import Delivery
-from ...producer.tasks import see_through
+from ...producer.tasks import answer_cancellation, see_through
 from ...schemas import InvalidMessage, decode, encode
 from ...schemas.codec import tag_of
 from ...schemas.limits import MAX_AGENT_ROUNDS, MAX_ID_CHARS
@@ -47,7 +47,11 @@ class _Asked:
 class _Running:
     """A call under way, and all who wait for it."""
 
+    job_id: str
     asked: list[_Asked] = field(default_factory=list[_Asked])
+    task: asyncio.Task[None] | None = None
+    begun: bool = False
+    called_off: bool = False
 
 
 class ToolIntake:
@@ -110,9 +114,18 @@ class ToolIntake:
         elif (refusal := _refusal(tool, request, delivery)) is not None:
             self._start(self._answer(asked, refusal), "answer")
         elif tool is not None:
-            self._running[key] = _Running([asked])
+            self._running[key] = running = _Running(request.job_id, [asked])
             call = self._call(key, tool, request, _round(delivery))
-            self._calls.add(self._start(call, f"call {request.name}"))
+            running.task = self._start(call, f"call {request.name}")
+            self._calls.add(running.task)
+
+    def cancel(self, job_id: str) -> None:
+        """A job was called off: its calls are ended, and answered as of unknown effect."""
+        for running in self._running.values():
+            # Cancelled before its first step, a task would not even settle what it was given.
+            if running.job_id == job_id and running.begun and running.task is not None:
+                running.called_off = True
+                running.task.cancel()
 
     def close(self) -> None:
         """Begin nothing more. What is still delivered waits for `hand_back`."""
@@ -160,6 +173,7 @@ class ToolIntake:
 
     async def _call(self, key: Key, tool: Tool, request: ToolRequest, number: int) -> None:
         running = self._running[key]
+        running.begun = True
         context = ToolContext(job_id=request.job_id, round=number, effect_id=request.effect_id)
         left_s = (request.expires_at - datetime.now(UTC)).total_seconds()
         try:
@@ -167,9 +181,12 @@ class ToolIntake:
                 tool, request.arguments, context, timeout_s=max(0.0, left_s)
             )
         except asyncio.CancelledError:
-            del self._running[key]
-            await see_through(_return(running.asked))
-            raise
+            if not running.called_off:
+                del self._running[key]
+                await see_through(_return(running.asked))
+                raise
+            answer_cancellation()
+            result = failed(_CALLED_OFF, tool.spec.volatile, ToolStatus.UNKNOWN)
         self._keep(key, result)
         del self._running[key]
         log.info("%s for %s: %s", tool.name, request.job_id, result.status)
@@ -233,6 +250,9 @@ class ToolIntake:
             return
         asked = _Asked(request.id, request.effect_id, delivery)
         await self._answer(asked, failed("it was not run, since its server stops: call it again"))
+
+
+_CALLED_OFF: Final = "its job was called off while it ran: what it had done by then is not known"
 
 
 def _refusal(tool: Tool | None, request: ToolRequest, delivery: Delivery) -> ToolResult | None:

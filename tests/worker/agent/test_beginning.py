@@ -11,6 +11,7 @@ from sluicegate.producer.transaction import Outgoing
 from sluicegate.schemas import AgentContext, AgentJob, Names, decode, encode
 from sluicegate.schemas.topology import DELIVERY_LIMIT
 from sluicegate.worker.agent.beginning import Beginning
+from sluicegate.worker.cancellations import Cancellations
 from sluicegate.worker.publications import Identity, Settlement
 
 from .troupe import WAIT_S, job
@@ -85,6 +86,7 @@ def beginning(carrier: Carried, crowd: Crowd, room_s: float, slots: int = 1) -> 
         patience_s=WAIT_S,
         room_s=room_s,
         crowded=crowd,
+        cancellations=Cancellations(),
     )
 
 

@@ -1,0 +1,316 @@
+"""What the turns come to: counts, ratios and what they can and can't show. Pure."""
+
+import random
+from collections import Counter
+from collections.abc import Callable, Sequence
+from statistics import mean
+from typing import Final
+
+from msgspec import Struct
+from sluicegate.ops.intervals import harm_bound
+
+from .arms import GATED, JUDGED, PLAIN
+from .race import Outcome, Turn
+
+# The aims: shares of outputs, and of the plain worker's median.
+MOST_INVALID: Final = 0.0005
+MOST_TOUCHED: Final = 0.001
+MOST_LATENCY: Final = 1.02
+_RESAMPLES: Final = 1_000
+_SEED: Final = 1
+
+
+class Estimate(Struct, frozen=True, kw_only=True):
+    """A figure with its 95% interval, by resampling whole batches (a bootstrap)."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One contender. `struck` jobs had the fault; of these `invalid` were delivered with tokens of
+    it, `struck_lost` brought no text. Of the good ones (not struck, and fine with the plain worker)
+    `touched` were cut or made again, `good_lost` brought no text. `broke_rule`: delivered without
+    the word that the job demands. `wasted`: tokens generated that are in no valid answer.
+    `waste_each`: of these, for each struck job. `rest`: seconds in the engine, for each of them."""
+
+    arm: str
+    jobs: int
+    struck: int
+    delivered: int
+    invalid: int
+    struck_lost: int
+    good: int
+    touched: int
+    good_lost: int
+    broke_rule: int
+    unexplained: int
+    same_text: float
+    p50_s: float
+    p95_s: float
+    p50_ratio: Estimate | None
+    p95_ratio: Estimate | None
+    tokens_per_s: float
+    rate_ratio: Estimate | None
+    tokens: int
+    wasted: int
+    waste_each: float
+    engine_each_s: float
+    rollbacks: int
+    retries: int
+    dead: int
+    invalid_by_kind: dict[str, int]
+    struck_by_kind: dict[str, int]
+
+
+class Touched(Struct, frozen=True, kw_only=True):
+    """A case to look at: a good text that was touched, a fault that was delivered, or a text that
+    is not what the engine brought."""
+
+    arm: str
+    number: int
+    kind: str
+    what: str
+    detail: str
+    text: str | None
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One run of some contenders over the same jobs. `complete`: no batch was left out."""
+
+    name: str
+    rate: float
+    seed: int
+    concurrency: int
+    planned: int
+    jobs: int
+    complete: bool
+    rows: list[Row]
+    cases: list[Touched]
+
+    def row(self, arm: str) -> Row | None:
+        """A contender's, if it took part."""
+        return next((row for row in self.rows if row.arm == arm), None)
+
+
+def part(
+    name: str,
+    turns: Sequence[Turn],
+    *,
+    rate: float,
+    seed: int,
+    concurrency: int,
+    planned: int,
+) -> Part:
+    """Over the batches that all contenders have run."""
+    arms = list(dict.fromkeys(turn.arm for turn in turns))
+    have = Counter(turn.batch for turn in turns)
+    turns = [turn for turn in turns if have[turn.batch] == len(arms)]
+    plain = {one.number: one for turn in turns if turn.arm == PLAIN for one in turn.outcomes}
+    rows = [_row(arm, turns, plain) for arm in sorted(arms, key=_order)]
+    return Part(
+        name=name,
+        rate=rate,
+        seed=seed,
+        concurrency=concurrency,
+        planned=planned,
+        jobs=len(plain),
+        complete=len(plain) == planned,
+        rows=rows,
+        cases=[case for turn in turns for one in turn.outcomes for case in _cases(one, plain)],
+    )
+
+
+def _order(arm: str) -> int:
+    return 0 if arm == PLAIN else 1 if arm == GATED else 2
+
+
+def _is_good(one: Outcome, plain: dict[int, Outcome]) -> bool:
+    """No fault was to strike it, and what the plain worker delivers keeps to the job's rule."""
+    reference = plain.get(one.number)
+    return not one.kind and (reference is None or reference.obeys)
+
+
+def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
+    mine = [turn for turn in turns if turn.arm == arm]
+    ones = [one for turn in mine for one in turn.outcomes]
+    struck = [one for one in ones if one.struck]
+    good = [one for one in ones if _is_good(one, plain)]
+    untouched = [one for one in good if not one.touched and one.number in plain]
+    useful = {one.number for one in ones if one.text is not None and not one.bad}
+    latencies = sorted(one.latency_s for one in ones)
+    pairs = _pairs(turns, arm) if arm != PLAIN else []
+    return Row(
+        arm=arm,
+        jobs=len(ones),
+        struck=len(struck),
+        delivered=sum(one.text is not None for one in ones),
+        invalid=sum(one.bad > 0 for one in ones),
+        struck_lost=sum(one.text is None for one in struck),
+        good=len(good),
+        touched=sum(one.touched for one in good),
+        good_lost=sum(one.text is None for one in good),
+        broke_rule=sum(not one.obeys and not one.bad for one in ones),
+        unexplained=sum(not one.explained for one in ones),
+        same_text=_share(sum(one.text == plain[one.number].text for one in untouched), untouched),
+        p50_s=quantile(latencies, 0.5),
+        p95_s=quantile(latencies, 0.95),
+        p50_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.5)),
+        p95_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.95)),
+        tokens_per_s=_rate(mine),
+        rate_ratio=_estimate(pairs, lambda some: _rate([a for a, _ in some]) / _rate([b for _, b in some])),
+        tokens=sum(one.tokens for one in ones),
+        wasted=sum(_waste(one, useful) for one in ones),
+        waste_each=mean(_waste(one, useful) for one in struck) if struck else 0.0,
+        engine_each_s=mean(one.engine_s for one in struck) if struck else 0.0,
+        rollbacks=sum(one.rollbacks for one in ones),
+        retries=sum(one.retries for one in ones),
+        dead=sum(one.dead for one in ones),
+        invalid_by_kind=dict(Counter(one.kind for one in ones if one.bad)),
+        struck_by_kind=dict(Counter(one.kind for one in struck)),
+    )
+
+
+def _waste(one: Outcome, useful: set[int]) -> int:
+    return max(0, one.tokens - one.kept) if one.number in useful else one.tokens
+
+
+def _share(count: int, of: Sequence[object]) -> float:
+    return count / len(of) if of else 1.0
+
+
+Pair = tuple[Turn, Turn]
+
+
+def _pairs(turns: Sequence[Turn], arm: str) -> list[Pair]:
+    """A contender's turns with the plain worker's of the same batch."""
+    plain = {turn.batch: turn for turn in turns if turn.arm == PLAIN}
+    return [(turn, plain[turn.batch]) for turn in turns if turn.arm == arm and turn.batch in plain]
+
+
+def _latency_ratio(pairs: Sequence[Pair], at: float) -> float:
+    mine = sorted(one.latency_s for turn, _ in pairs for one in turn.outcomes)
+    theirs = sorted(one.latency_s for _, turn in pairs for one in turn.outcomes)
+    return quantile(mine, at) / quantile(theirs, at)
+
+
+def _rate(turns: Sequence[Turn]) -> float:
+    """Delivered tokens for each second that the engine was at work."""
+    kept = sum(one.kept for turn in turns for one in turn.outcomes)
+    return kept / max(1e-9, sum(turn.busy_s for turn in turns))
+
+
+def _estimate(pairs: Sequence[Pair], of: Callable[[Sequence[Pair]], float]) -> Estimate | None:
+    if not pairs:
+        return None
+    draw = random.Random(_SEED)
+    found = sorted(of(draw.choices(pairs, k=len(pairs))) for _ in range(_RESAMPLES))
+    return Estimate(value=of(pairs), low=quantile(found, 0.025), high=quantile(found, 0.975))
+
+
+def quantile(ordered: Sequence[float], at: float) -> float:
+    """Of values in order, linear between neighbours; 0 of none."""
+    if not ordered:
+        return 0.0
+    place = at * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def _cases(one: Outcome, plain: dict[int, Outcome]) -> list[Touched]:
+    what: list[str] = []
+    if one.arm != PLAIN and one.touched and _is_good(one, plain):
+        what.append("a good text touched")
+    if one.arm == GATED and one.bad:
+        what.append("a fault delivered")
+    if not one.explained:
+        what.append("not what the engine brought")
+    return [
+        Touched(
+            arm=one.arm,
+            number=one.number,
+            kind=one.kind,
+            what=each,
+            detail=one.detail,
+            text=one.text,
+        )
+        for each in what
+    ]
+
+
+class Claim(Struct, frozen=True, kw_only=True):
+    """What the counts say of the rate of invalid outputs, where `rate` of all jobs have a fault.
+    Shares; bounds hold with 95% confidence, one-sided (Clopper and Pearson). `bound` is from the
+    outputs of the headline alone, `derived` from the share of all faults, in both parts, that got
+    through, times `rate`."""
+
+    invalid: int
+    outputs: int
+    bound: float
+    missed: int
+    faults: int
+    miss_bound: float
+    rate: float
+    derived: float
+    touched: int
+    good: int
+    touched_bound: float
+
+
+def claim(headline: Part, parts: Sequence[Part]) -> Claim | None:
+    """From the gated outputs of all parts."""
+    first = headline.row(GATED)
+    rows = [row for each in parts if (row := each.row(GATED)) is not None]
+    if first is None:
+        return None
+    missed, faults = sum(row.invalid for row in rows), sum(row.struck for row in rows)
+    touched, good = sum(row.touched for row in rows), sum(row.good for row in rows)
+    miss_bound = harm_bound(missed, faults)
+    return Claim(
+        invalid=first.invalid,
+        outputs=first.delivered,
+        bound=harm_bound(first.invalid, first.delivered),
+        missed=missed,
+        faults=faults,
+        miss_bound=miss_bound,
+        rate=headline.rate,
+        derived=headline.rate * miss_bound,
+        touched=touched,
+        good=good,
+        touched_bound=harm_bound(touched, good),
+    )
+
+
+class Saving(Struct, frozen=True, kw_only=True):
+    """Against judging at the end, for each fault: tokens generated in vain, and seconds that the
+    job's requests were in the engine."""
+
+    tokens: float
+    tokens_judged: float
+    engine_s: float
+    engine_judged_s: float
+
+    @property
+    def share(self) -> float:
+        """Of the tokens in vain, those that are not generated."""
+        return 1 - self.tokens / self.tokens_judged if self.tokens_judged else 0.0
+
+    @property
+    def time_share(self) -> float:
+        """Of the engine's seconds, those that are not taken."""
+        return 1 - self.engine_s / self.engine_judged_s if self.engine_judged_s else 0.0
+
+
+def saving(of: Part) -> Saving | None:
+    """None where judging at the end took no part, or nothing was struck."""
+    ours, theirs = of.row(GATED), of.row(JUDGED)
+    if ours is None or theirs is None or not ours.struck:
+        return None
+    return Saving(
+        tokens=ours.waste_each,
+        tokens_judged=theirs.waste_each,
+        engine_s=ours.engine_each_s,
+        engine_judged_s=theirs.engine_each_s,
+    )
