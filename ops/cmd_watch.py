@@ -112,7 +112,8 @@ class _View:
             self._piece(event, event.event)
             return
         self._leave_text()
-        if isinstance(event.event, Retrying | Interrupted):
+        kept = event.event.kept if isinstance(event.event, Interrupted | Accepted) else 0
+        if isinstance(event.event, Retrying | Interrupted | Accepted) and not kept:
             # Its text starts over.
             self._expected = {}
         self._line(event, _said(event))
@@ -142,10 +143,13 @@ class _View:
 
 def _said(event: JobEvent) -> str:
     match event.event:
-        case Accepted():
+        case Accepted(kept=kept):
             said = f"accepted by {event.worker}, attempt {event.attempt}"
+            said += f", which goes on from {kept:,} tokens" if kept else ""
         case Interrupted():
-            said = f"interrupted on {event.worker}: {event.event.detail}; it will be begun anew"
+            kept = event.event.kept
+            then = f"goes on from {kept:,} tokens" if kept else "will be begun anew"
+            said = f"interrupted on {event.worker}: {event.event.detail}; it {then}"
         case Retrying(next_attempt=number, detail=why, wait_s=wait_s):
             said = f"attempt {number} in {wait_s:.0f} s: {printable(why)}"
         case Reasoned(record=record):

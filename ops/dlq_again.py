@@ -102,6 +102,7 @@ def _job(
         attempt=attempt,
         first_attempt=attempt,
         mutation=None,
+        progress=None,
         lineage=lineage,
         enqueued_at=now,
     )

@@ -94,7 +94,11 @@ def as_it_ran(job: GenerationJob, record: AttemptRecord) -> GenerationJob:
             instruction=record.instruction,
         )
     return msgspec.structs.replace(
-        job, attempt=record.attempt, first_attempt=record.attempt, mutation=mutation
+        job,
+        attempt=record.attempt,
+        first_attempt=record.attempt,
+        mutation=mutation,
+        progress=None,
     )
 
 

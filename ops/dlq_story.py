@@ -13,6 +13,7 @@ from ..schemas import (
     DeadLetter,
     FaultRecord,
     GenerationJob,
+    HandoverRecord,
     Reasoning,
     ReasoningRecord,
     Rules,
@@ -72,7 +73,8 @@ def story(
         yield ""
         yield _title("the body", width, colour)
         yield from _raw(letter, colour)
-    if letter.lineage.attempts or letter.lineage.faults:
+    lineage = letter.lineage
+    if lineage.attempts or lineage.faults or lineage.handovers:
         yield ""
         yield _title("what was tried", width, colour)
         yield from _timeline(letter, colour, text_limit)
@@ -179,7 +181,11 @@ def _raw(letter: Letter, colour: bool) -> Iterator[str]:
 
 def _timeline(letter: Letter, colour: bool, text_limit: int) -> Iterator[str]:
     lineage = letter.lineage
-    happened: list[AttemptRecord | FaultRecord] = [*lineage.attempts, *lineage.faults]
+    happened: list[AttemptRecord | FaultRecord | HandoverRecord] = [
+        *lineage.attempts,
+        *lineage.faults,
+        *lineage.handovers,
+    ]
     for number, each in enumerate(sorted(happened, key=_began)):
         if number:
             yield ""
@@ -188,12 +194,16 @@ def _timeline(letter: Letter, colour: bool, text_limit: int) -> Iterator[str]:
             where = f"attempt {each.attempt} on {each.worker}"
             yield f"  ○ {_time(each.at)}  {one_line(f'the engine failed under {where}', 300)}"
             yield f"      {one_line(each.detail, 500)}{wait}"
+        elif isinstance(each, HandoverRecord):
+            said = f"{each.worker} handed attempt {each.attempt} back with {each.tokens:,} tokens"
+            yield f"  ○ {_time(each.at)}  {one_line(said, 300)}"
+            yield f"      {one_line(each.detail, 500)}"
         else:
             yield from _attempt(each, colour, text_limit)
 
 
-def _began(record: AttemptRecord | FaultRecord) -> datetime:
-    return record.at if isinstance(record, FaultRecord) else record.started_at
+def _began(record: AttemptRecord | FaultRecord | HandoverRecord) -> datetime:
+    return record.started_at if isinstance(record, AttemptRecord) else record.at
 
 
 def _attempt(record: AttemptRecord, colour: bool, text_limit: int) -> Iterator[str]:

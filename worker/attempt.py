@@ -79,8 +79,7 @@ class Attempt:
 
     def report(self, ending: Ending) -> Report:
         """What happened, up to now."""
-        # What is published for an interruption says that it was one, in the event before.
-        return self._session.report(ending, self.queued_s, self.events.next + 1)
+        return self._session.report(ending, self.queued_s)
 
     async def run(self, limit_s: float, slots: LaneSlots) -> Report:
         """The report of the attempt, however it ended. Cancelling this is no ending: it raises.

@@ -90,6 +90,7 @@ class Service(ABC):
         self._name = worker_name(config)
         self._loop_watch = LoopWatch()
         self._stop = asyncio.Event()
+        self._at_once = asyncio.Event()
         self._died: BaseException | None = None
         self._trouble: str | None = "starting"
         self._state: ServiceState = "starting"
@@ -108,8 +109,11 @@ class Service(ABC):
         """How much of what it ran is still at it, and would not end."""
         return 0
 
-    def stop(self) -> None:
-        """Begin to drain: take nothing more, finish what runs within the grace."""
+    def stop(self, *, at_once: bool = False) -> None:
+        """Begin to drain: take nothing more, finish what runs within the grace. `at_once`: without
+        any, also where it drains already: what runs is handed back as it is."""
+        if at_once:
+            self._at_once.set()
         self._stop.set()
 
     @property
@@ -315,7 +319,7 @@ class Service(ABC):
 
     async def _attend(
         self,
-        subscribing: Coroutine[Any, Any, None],
+        subscribing: Coroutine[Any, Any, object],
         work: Work,
         said: str,
         lost: Callable[[], bool],
@@ -336,7 +340,7 @@ class Service(ABC):
         at_once = lost() or self._died is not None
         await self._drain(work, 0.0 if at_once else self._config.drain_grace_s)
 
-    async def _after_what_was_said(self, subscribing: Coroutine[Any, Any, None]) -> None:
+    async def _after_what_was_said(self, subscribing: Coroutine[Any, Any, object]) -> None:
         try:
             await self._control.caught_up()
         except BaseException:
@@ -388,10 +392,21 @@ class Service(ABC):
         """Take nothing more, and let what runs end within the grace; the rest goes back."""
         await self._take_nothing(work)
         log.info("stopping: up to %g s for what runs", grace_s)
-        if await work.idle(grace_s):
+        if await self._idle_in_time(work, grace_s):
             return
         work.interrupt(f"the {self._kind} is shutting down")
         await self._settled(work)
+
+    async def _idle_in_time(self, work: Work, grace_s: float) -> bool:
+        """Whether what runs ends within the grace, and before there is no time for that."""
+        hurrying = asyncio.create_task(self._at_once.wait(), name="wait for a notice")
+        idling = asyncio.create_task(work.idle(grace_s), name="wait for what runs")
+        try:
+            await asyncio.wait([hurrying, idling], return_when=asyncio.FIRST_COMPLETED)
+            return idling.done() and idling.result()
+        finally:
+            await end(hurrying)
+            await end(idling)
 
     async def _take_nothing(self, work: Work) -> None:
         """Begin nothing more, and give back what comes meanwhile."""
@@ -421,6 +436,7 @@ async def until_signalled(service: Service) -> int:
     """Run a service until a signal stops it; its exit code.
 
     The first SIGTERM or SIGINT drains, the second leaves at once, the third doesn't even tidy up.
+    SIGUSR1 is the notice that the machine is about to be taken away: it drains without a grace.
     """
     running = asyncio.create_task(service.run(), name="service")
     signals = 0
@@ -439,6 +455,7 @@ async def until_signalled(service: Service) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, on_signal)
+    loop.add_signal_handler(signal.SIGUSR1, partial(service.stop, at_once=True))
     try:
         code = await running
     except asyncio.CancelledError:

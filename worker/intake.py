@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
+
 from ..producer.subscription import Delivery
 from ..rollback import RetryTable, pass_on
 from ..schemas import (
@@ -27,7 +29,7 @@ from .attempt import Attempt
 from .cancellations import Cancellations
 from .endings import Cancelled, Ending, EngineLost, Faulted, Interrupted, Report
 from .engine import Engine
-from .event_stream import EventStream
+from .event_stream import EventStream, JobEvents
 from .gating import Gating
 from .lanes import LaneSlots
 from .observing import detail, observe
@@ -229,7 +231,7 @@ class Intake:
             # Before anything is settled: the next delivery would fail as fast as it came.
             self.close()
             self._on_engine_lost(report.ending.detail)
-        settlement = self._plan(attempt, report)
+        settlement = self._plan(attempt, _numbered(report, events))
         if settlement.over:
             self._registry.remember(attempt.key, settlement)
         done = await self._settler.settle(settlement, attempt.deliveries)
@@ -296,3 +298,12 @@ class Intake:
 def _kept(job: GenerationJob) -> int:
     """How many tokens of this attempt came with the job."""
     return job.progress.kept if job.progress is not None else 0
+
+
+def _numbered(report: Report, events: JobEvents) -> Report:
+    """The report, with the number that the next worker's events begin with: the next one of this
+    worker's says that the attempt was interrupted."""
+    if report.progress is None:
+        return report
+    progress = msgspec.structs.replace(report.progress, seq=events.next + 1)
+    return msgspec.structs.replace(report, progress=progress)

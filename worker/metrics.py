@@ -97,6 +97,11 @@ ATTEMPTS: Final = Histogram(
 SETTLED: Final = Counter(
     "sluice_deliveries_settled_total", "Deliveries settled, by what the broker was told", ["verb"]
 )
+PREEMPTED: Final = Counter(
+    "sluice_preempted_total",
+    "Attempts that were handed back, with what was written of them or without",
+    ["kept"],
+)
 DUPLICATES: Final = Counter(
     "sluice_duplicate_deliveries_total", "Deliveries of an attempt that runs or was settled already"
 )

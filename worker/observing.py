@@ -14,9 +14,10 @@ from ..schemas import (
     TripRecord,
 )
 from ..schemas.agents import AgentJob
+from ..schemas.progress import Spent
 from . import metrics
 from .endings import Ending, EngineLost, Faulted, GaveUp, Interrupted, Report
-from .publications import Publication, Settlement
+from .publications import Publication, Settlement, Verb
 from .tracing import TRACING
 
 log = logging.getLogger(__name__)
@@ -77,19 +78,22 @@ def observe(report: Report, settlement: Settlement, job: GenerationJob | None) -
     """Count an attempt, and say it in a line. `job` where its outcome, if it has one, is out."""
     kind = _kind(settlement)
     metrics.JOBS.labels(outcome=kind).inc()
-    metrics.TOKENS.labels(kind="prompt").inc(report.usage.prompt_tokens)
-    metrics.TOKENS.labels(kind="cached").inc(report.usage.cached_tokens)
-    metrics.TOKENS.labels(kind="completion").inc(report.usage.completion_tokens)
-    metrics.TOKENS.labels(kind="wasted").inc(report.usage.wasted_tokens)
+    if isinstance(report.ending, Interrupted):
+        handed_on = settlement.verb is Verb.ACK and report.progress is not None
+        metrics.PREEMPTED.labels(kept="yes" if handed_on else "no").inc()
+    _observe_tokens(report)
     if report.record.reasoning is not None:
         _observe_reasoning(report.record.reasoning)
-    for trip in report.record.trips:
+    # What other workers saw of the attempt they have counted.
+    before = report.resumed.spent if report.resumed is not None else Spent()
+    for trip in report.record.trips[len(before.trips) :]:
         _observe_trip(trip)
-    metrics.ENGINE.observe(report.timings.engine_s)
-    if report.timings.queued_s is not None and report.record.attempt == 1:
+    metrics.ENGINE.observe(report.timings.engine_s - before.engine_s)
+    first_run = report.record.attempt == 1 and report.resumed is None
+    if report.timings.queued_s is not None and first_run:
         # What comes again was published long ago, and did not wait all that time.
         metrics.QUEUED.observe(report.timings.queued_s)
-    if report.timings.first_token_s is not None:
+    if report.timings.first_token_s is not None and before.first_token_s is None:
         metrics.FIRST_TOKEN.observe(report.timings.first_token_s)
     if job is not None:
         TRACING.attempt(job, report, kind)
@@ -102,6 +106,21 @@ def observe(report: Report, settlement: Settlement, job: GenerationJob | None) -
         report.timings.engine_s,
         f" ({said})" if (said := detail(report.ending)) else "",
     )
+
+
+def _observe_tokens(report: Report) -> None:
+    """Count what this worker spent, and what it was spared."""
+    usage, resumed = report.usage, report.resumed
+    if resumed is None:
+        metrics.TOKENS.labels(kind="prompt").inc(usage.prompt_tokens)
+        metrics.TOKENS.labels(kind="cached").inc(usage.cached_tokens)
+    before = resumed.spent if resumed is not None else Spent()
+    completed = usage.completion_tokens - (before.produced - before.wasted)
+    # It may have thrown away what another had written.
+    metrics.TOKENS.labels(kind="completion").inc(max(0, completed))
+    metrics.TOKENS.labels(kind="wasted").inc(usage.wasted_tokens - before.wasted)
+    if resumed is not None:
+        metrics.TOKENS.labels(kind="saved").inc(resumed.kept)
 
 
 def _observe_trip(trip: TripRecord) -> None:

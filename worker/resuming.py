@@ -49,13 +49,11 @@ class State(NamedTuple):
 
 
 class Now(NamedTuple):
-    """When it is handed back: for which time, the number of the job's next event, and how long it
-    waited in queues."""
+    """When it is handed back, for which time, and how long it waited in queues."""
 
     times: int
     started_at: datetime
     at: datetime
-    seq: int
     queued_s: float | None
 
 
@@ -79,7 +77,6 @@ def snapshot(state: State, coming: Plan, now: Now) -> Progress | None:
         times=now.times,
         started_at=now.started_at,
         at=now.at,
-        seq=now.seq,
         tokens=written.tokens,
         **written.place._asdict(),
         draft=written.draft.state,

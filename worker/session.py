@@ -193,12 +193,11 @@ class GenerationSession:
         log.info("going on from %d tokens of another worker's", progress.kept)
         return work
 
-    def report(self, ending: Ending, queued_s: float | None, seq: int = 0) -> Report:
-        """What happened, up to now. Fit to be called after `run` was cancelled, too. `seq`: the
-        number of the job's next event."""
+    def report(self, ending: Ending, queued_s: float | None) -> Report:
+        """What happened, up to now. Fit to be called after `run` was cancelled, too."""
         # First of all: what can't be handed on is no part of the text.
         interrupted = isinstance(ending, Interrupted) and ending.trusted
-        progress = self._progress(queued_s, seq) if interrupted else None
+        progress = self._progress(queued_s) if interrupted else None
         written = self._manuscript
         text = written.answer if written is not None else ""
         thinking = written.thinking if written is not None else None
@@ -218,7 +217,7 @@ class GenerationSession:
             progress=progress,
         )
 
-    def _progress(self, queued_s: float | None, seq: int) -> Progress | None:
+    def _progress(self, queued_s: float | None) -> Progress | None:
         """What the next worker can go on from; None where that is no more than this one did, or
         where nothing can."""
         work, over, finish = self._work, self._over, self._finish
@@ -235,7 +234,6 @@ class GenerationSession:
             times=times,
             started_at=self._started_at,
             at=datetime.now(UTC),
-            seq=seq,
             queued_s=queued_s,
         )
         state = State(self._job, self._engine.info, self._prompt, *work[1:], self._accounts)

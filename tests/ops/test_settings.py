@@ -49,6 +49,7 @@ def another(field: Field) -> Any:
     special: dict[str, Any] = {
         "amqp_url": "amqps://elsewhere.example/",
         "lanes": "batch=2",
+        "traces_endpoint": "https://elsewhere.example/v1/traces",
         "gpu_memory_utilization": 0.5,
         "engine_args": {"block_size": 32, "nested": {"a": [1, True]}},
     }

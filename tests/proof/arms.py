@@ -35,7 +35,9 @@ MEANING: Final = {
     LLMQ: "the queue and worker of llmq, with this engine in its place for one",
 }
 # Of jobs that have their texts checked, without the scoring model.
-CHECKS: Final = "[base]\ncheck_perplexity = false\ncheck_relevance = false\ncheck_coherence = false\n"
+CHECKS: Final = (
+    "[base]\ncheck_perplexity = false\ncheck_relevance = false\ncheck_coherence = false\n"
+)
 _TRIES: Final = 3
 RESULT_S: Final = 240.0
 

@@ -159,7 +159,9 @@ def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
         p50_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.5)),
         p95_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.95)),
         tokens_per_s=_rate(mine),
-        rate_ratio=_estimate(pairs, lambda some: _rate([a for a, _ in some]) / _rate([b for _, b in some])),
+        rate_ratio=_estimate(
+            pairs, lambda some: _rate([a for a, _ in some]) / _rate([b for _, b in some])
+        ),
         tokens=sum(one.tokens for one in ones),
         wasted=sum(_waste(one, useful) for one in ones),
         waste_each=mean(_waste(one, useful) for one in struck) if struck else 0.0,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from sluicegate.guards.checks.judge import check_all
 from sluicegate.guards.checks.subject import Subject
 from sluicegate.guards.checks.thresholds import read_tables, thresholds
+from sluicegate.guards.coherence import Acting
 from sluicegate.guards.pipeline import streaming_gates
 from sluicegate.guards.profiles import profile
-from sluicegate.guards.coherence import Acting
 from sluicegate.ops.evaluation import Labelled, judge
 from sluicegate.schemas import GenerationJob
 from sluicegate.worker.model_tokenizer import ModelTokenizer

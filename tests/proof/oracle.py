@@ -71,9 +71,7 @@ def made(requests: Sequence[Request], text: str | None, decode: Decode | None) -
         return Made(struck=happened, bad=sum(flags), explained=False, tokens=len(ids))
     # Tokens behind the last text count where the fault ended the answer there.
     tail = any(struck[-1]) and sum(flags[length:])
-    return Made(
-        struck=happened, bad=sum(flags[:length]) + tail, explained=True, tokens=len(ids)
-    )
+    return Made(struck=happened, bad=sum(flags[:length]) + tail, explained=True, tokens=len(ids))
 
 
 def _once(struck: list[list[bool]]) -> list[list[bool]]:

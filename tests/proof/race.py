@@ -193,7 +193,9 @@ async def _one(
             detokenizer = tap.engine.detokenizer(prompt)
             return [detokenizer.step(one) for one in ids]
 
-    return outcome_of(arm, number, task, came, requests, made(requests, came.text, decode), latency_s)
+    return outcome_of(
+        arm, number, task, came, requests, made(requests, came.text, decode), latency_s
+    )
 
 
 def outcome_of(
@@ -242,5 +244,3 @@ def _union(requests: Sequence[Request]) -> float:
         total += max(0.0, request.ended - max(end, request.began))
         end = max(end, request.ended)
     return max(total, 1e-9)
-
-

@@ -34,6 +34,7 @@ Point = Literal["consumed", "between", "published", "never"]
 
 # What no service of these tests needs; then a process that hangs is gone.
 _LONGEST_S = 60
+_PIECES = 10
 GARBAGE = "\x00"
 
 
@@ -59,7 +60,7 @@ class ActingEngine(ScriptedEngine):
 
     garbage: what no gate lets pass; fault, lost: it fails; slow: no answer for a minute;
     stop: the same, and the service is told to stop; kill: the process dies; linger: a moment later.
-    A `harmless` one knows only the first two and slow.
+    preempt: after ten pieces the service is told to stop, and no more comes. A `harmless` one knows only the first two and slow.
     """
 
     def __init__(self, *, harmless: bool = False, max_model_len: int = 8192) -> None:
@@ -82,8 +83,13 @@ class ActingEngine(ScriptedEngine):
             await self._act(word)
         elif word == "slow":
             await asyncio.sleep(_LONGEST_S)
+        pieces = 0
         async for piece in super().stream(segment):
             yield piece
+            pieces += 1
+            if word == "preempt" and pieces == _PIECES and not self._harmless:
+                self.stop()
+                await asyncio.sleep(_LONGEST_S)
 
     async def _act(self, word: str) -> None:
         if word == "lost":

@@ -1,14 +1,15 @@
-"""Handing an attempt back with what is written of it: what comes out is what would have come out."""
+"""An attempt that is handed back and gone on with comes to what it would have come to."""
 
 import asyncio
 import random
 from collections.abc import Callable, Sequence
+from typing import Any, cast
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from sluicegate.schemas import GenerationJob, Progress, Sampling, decode, encode
+from sluicegate.schemas import GenerationJob, InvalidMessage, Progress, Sampling, decode, encode
 from sluicegate.schemas.limits import MAX_HANDOVERS, MAX_OUTCOME_BYTES
 from sluicegate.schemas.sampling import StructuredOutput
 from sluicegate.worker.endings import Answered, EngineLost, Interrupted
@@ -164,14 +165,18 @@ def test_a_model_that_thinks_is_gone_on_with_in_thought_and_answer(
     seed: int, stops: list[int]
 ) -> None:
     asked, engine, stream = thinker(seed)
-    whole = asyncio.run(relay(asked, engine, gating=GATING, stream=stream))
+    whole, same = (
+        asyncio.run(relay(asked, engine, gating=GATING, stream=stream)) for _ in range(2)
+    )
+    # Where this model does not say the same twice, there is nothing to hold it to.
+    assume(same.last.record.trips == whole.last.record.trips)
     one = asyncio.run(relay(asked, engine, stops, gating=GATING, stream=stream))
     same_end(one, whole)
     thought, its = one.last.record.reasoning, whole.last.record.reasoning
     assert thought is not None
     assert its is not None
-    same = ("tokens", "dropped_tokens", "cuts", "ended", "flaw", "gate", "cap")
-    assert [getattr(thought, each) for each in same] == [getattr(its, each) for each in same]
+    told = ("tokens", "dropped_tokens", "cuts", "ended", "flaw", "gate", "cap")
+    assert [getattr(thought, each) for each in told] == [getattr(its, each) for each in told]
 
 
 @given(st.integers(0, 10**9), st.lists(st.integers(0, 40), min_size=1, max_size=3))
@@ -252,8 +257,8 @@ async def test_it_may_be_handed_back_so_often_and_no_more() -> None:
 async def test_another_model_or_prompt_starts_over() -> None:
     progress = (await relay(job(), plain, [40])).handed[0]
     others: list[Callable[[], ScriptedEngine]] = [
-        lambda: ScriptedEngine(lambda *_: GOOD, model="another"),
-        lambda: ScriptedEngine(lambda *_: GOOD, tags=(START, END)),
+        lambda: ScriptedEngine(lambda _segment, _prompt: GOOD, model="another"),
+        lambda: ScriptedEngine(lambda _segment, _prompt: GOOD, tags=(START, END)),
     ]
     for engine in others:
         one = await relay(job(progress=progress), engine)
@@ -302,44 +307,35 @@ async def test_hostile_progress_is_refused_or_of_no_use(change: dict[str, object
         body["progress"][name] = body["progress"][name] | value if of_struct else value
     try:
         asked = decode(msgspec.json.encode(body), GenerationJob)
-    except ValueError as error:
-        assert "$.progress" in str(error)
+    except InvalidMessage as error:
+        refused = error.field
+    else:
+        refused = None
+    if refused is not None:
+        assert refused.startswith("$.progress")
         return
     one = await relay(asked, plain, [20])
     assert one.last.text or one.ending is not None
     assert isinstance(one.ending, Answered) or one.started_over or one.last.text.startswith("The")
 
 
-def some_change(rng: random.Random, value: object) -> object:
+VALUES: list[Any] = [
+    *(0, 1, -1, 2, 7, 200, 10**9, True, False, None),
+    *("", "x", "open", "closed", [], [0], [5, 1], {}),
+]
+
+
+def some_change(rng: random.Random, value: Any) -> Any:
     """Something else in place of one value of a tree, however deep."""
     if isinstance(value, dict) and value:
-        name = rng.choice(list(value))
-        return {**value, name: some_change(rng, value[name])}
+        fields = cast("dict[str, Any]", value)
+        name = rng.choice(list(fields))
+        return {**fields, name: some_change(rng, fields[name])}
     if isinstance(value, list) and value and rng.random() < 0.7:
-        at = rng.randrange(len(value))
-        return [*value[:at], some_change(rng, value[at]), *value[at + 1 :]]
-    return rng.choice(
-        [
-            0,
-            1,
-            -1,
-            2,
-            7,
-            200,
-            10**9,
-            True,
-            False,
-            None,
-            "",
-            "x",
-            "open",
-            "closed",
-            [],
-            [0],
-            [5, 1],
-            {},
-        ]
-    )
+        items = cast("list[Any]", value)
+        at = rng.randrange(len(items))
+        return [*items[:at], some_change(rng, items[at]), *items[at + 1 :]]
+    return rng.choice(VALUES)
 
 
 @given(st.integers(0, 10**9), st.integers(1, 60))
@@ -355,7 +351,7 @@ def test_progress_that_was_tampered_with_never_crashes(seed: int, stop: int) -> 
         body["progress"] = some_change(rng, body["progress"])
     try:
         tampered = decode(msgspec.json.encode(body), GenerationJob)
-    except ValueError:
+    except InvalidMessage:
         return
     one = asyncio.run(relay(tampered, engine, gating=GATING, stream=False))
     assert one.ending is not None
@@ -365,7 +361,7 @@ async def test_a_long_text_fits_a_message_and_is_gone_on_with() -> None:
     text = "".join(f"{number} is a number, and so on. " for number in range(1200))
 
     def engine() -> ScriptedEngine:
-        return ScriptedEngine(lambda *_: text, chunk=512, max_model_len=100_000)
+        return ScriptedEngine(lambda _segment, _prompt: text, chunk=512, max_model_len=100_000)
 
     asked = job(sampling=Sampling(max_tokens=60_000), profile="off")
     one = await relay(asked, engine, [50])
@@ -376,10 +372,12 @@ async def test_a_long_text_fits_a_message_and_is_gone_on_with() -> None:
 
 
 async def test_other_attempts_go_on_while_one_is_read_again() -> None:
-    engine = ScriptedEngine(lambda *_: GOOD * 40, chunk=64, max_model_len=100_000)
-    asked = job(sampling=Sampling(max_tokens=60_000), gates={"loop_copies": 0})
-    handed = (await relay(asked, lambda: engine, [100])).handed[0]
-    vars(engine)["_open"] = False
+    def engine() -> ScriptedEngine:
+        return ScriptedEngine(lambda _segment, _prompt: GOOD * 40, chunk=64, max_model_len=100_000)
+
+    asked = job(sampling=Sampling(max_tokens=60_000), profile="off")
+    pieces = len(GOOD.encode()) * 40 // 64
+    handed = (await relay(asked, engine, [pieces - 20])).handed[0]
     turns = 0
 
     async def others() -> None:
@@ -389,10 +387,11 @@ async def test_other_attempts_go_on_while_one_is_read_again() -> None:
             turns += 1
 
     beside = asyncio.create_task(others())
-    one = await relay(msgspec.structs.replace(asked, progress=handed), lambda: engine)
+    one = await relay(msgspec.structs.replace(asked, progress=handed), engine)
     beside.cancel()
     assert one.last.record.handed_tokens == handed.kept
-    assert turns > handed.kept / 64
+    # Much more often than for the pieces that come behind.
+    assert turns > pieces // 2
 
 
 async def test_only_an_interruption_hands_on() -> None:

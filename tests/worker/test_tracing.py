@@ -113,13 +113,15 @@ async def test_a_job_that_is_retried_is_one_trace(
     assert result.ok
     assert result.attempt == 2
     told = request.get_span_context()
-    assert result.traceparent == f"00-{told.trace_id:032x}-{told.span_id:016x}-{told.trace_flags:02x}"
+    assert (
+        result.traceparent == f"00-{told.trace_id:032x}-{told.span_id:016x}-{told.trace_flags:02x}"
+    )
     spans = sorted(
         (span for _, span in collector.spans), key=lambda each: each.start_time_unix_nano
     )
     assert [each.name for each in spans] == ["generate", "check", "generate", "check"]
-    assert {each.trace_id.hex() for each in spans} == {f"{told.trace_id:032x}"}
-    assert {each.parent_span_id.hex() for each in spans} == {f"{told.span_id:016x}"}
+    assert {each.trace_id.hex() for each in spans} == {trace_id}
+    assert {each.parent_span_id.hex() for each in spans} == {span_id}
     assert all(each.end_time_unix_nano >= each.start_time_unix_nano for each in spans)
     attempts = [
         attribute.value.int_value
