@@ -101,7 +101,7 @@ class Tried(Struct, frozen=True, kw_only=True, omit_defaults=True):
     banned: Count | None = None
 
 
-class Spent(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Costs(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the attempt has spent so far, over all workers, and the records of it.
 
     `produced` tokens came from the engine, `wasted` of them were thrown away, `dropped` of those by
@@ -170,7 +170,7 @@ class Progress(Struct, frozen=True, kw_only=True, omit_defaults=True):
     sampling_tokens: Count = 0
     fresh_cache: bool = False
     tried: Annotated[tuple[Tried, ...], Meta(max_length=MAX_TRIPS)] = ()
-    spent: Spent = Spent()
+    spent: Costs = Costs()
 
     @checked
     def __post_init__(self) -> None:

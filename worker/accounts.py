@@ -9,7 +9,7 @@ from ..rollback import Action
 from ..schemas import FinishReason, SegmentRecord, TripRecord
 from ..schemas.limits import MAX_QUOTE_CHARS, MAX_SEGMENTS, MAX_TRIPS
 from ..schemas.lineage import Channel
-from ..schemas.progress import Spent
+from ..schemas.progress import Costs
 from . import trips
 
 Clock = Callable[[], float]
@@ -104,9 +104,9 @@ class Accounts:
         self.wasted += tokens
         self.dropped += tokens
 
-    def spent(self, queued_s: float | None) -> Spent:
+    def spent(self, queued_s: float | None) -> Costs:
         """All of it, for the next worker."""
-        return Spent(
+        return Costs(
             requests=self.requests,
             rollbacks=self.rollbacks,
             cuts=self.cuts,
@@ -122,7 +122,7 @@ class Accounts:
             records_left_out=self._left_out,
         )
 
-    def restore(self, spent: Spent) -> None:
+    def restore(self, spent: Costs) -> None:
         """Go on from what other workers spent."""
         self.segments, self.trips = list(spent.segments), list(spent.trips)
         self.requests, self._segment = spent.requests, max(0, spent.requests - 1)

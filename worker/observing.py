@@ -14,7 +14,7 @@ from ..schemas import (
     TripRecord,
 )
 from ..schemas.agents import AgentJob
-from ..schemas.progress import Spent
+from ..schemas.progress import Costs
 from . import metrics
 from .endings import Ending, EngineLost, Faulted, GaveUp, Interrupted, Report
 from .publications import Publication, Settlement, Verb
@@ -85,7 +85,7 @@ def observe(report: Report, settlement: Settlement, job: GenerationJob | None) -
     if report.record.reasoning is not None:
         _observe_reasoning(report.record.reasoning)
     # What other workers saw of the attempt they have counted.
-    before = report.resumed.spent if report.resumed is not None else Spent()
+    before = report.resumed.spent if report.resumed is not None else Costs()
     for trip in report.record.trips[len(before.trips) :]:
         _observe_trip(trip)
     metrics.ENGINE.observe(report.timings.engine_s - before.engine_s)
@@ -114,7 +114,7 @@ def _observe_tokens(report: Report) -> None:
     if resumed is None:
         metrics.TOKENS.labels(kind="prompt").inc(usage.prompt_tokens)
         metrics.TOKENS.labels(kind="cached").inc(usage.cached_tokens)
-    before = resumed.spent if resumed is not None else Spent()
+    before = resumed.spent if resumed is not None else Costs()
     completed = usage.completion_tokens - (before.produced - before.wasted)
     # It may have thrown away what another had written.
     metrics.TOKENS.labels(kind="completion").inc(max(0, completed))

@@ -27,6 +27,7 @@ from sluicegate.schemas import (
     Mutation,
     Names,
     Partial,
+    Progress,
     Reason,
     Sampling,
     Timings,
@@ -69,7 +70,12 @@ def delivery(body: bytes = b"{}", returned: int = 0) -> Delivery:
 
 
 def planned(
-    ending: endings.Ending, *, returned: int = 0, text: str = "text", **fields: Any
+    ending: endings.Ending,
+    *,
+    returned: int = 0,
+    text: str = "text",
+    progress: Progress | None = None,
+    **fields: Any,
 ) -> Settlement:
     flaw = ending.flaw if isinstance(ending, endings.GaveUp) else None
     report = endings.Report(
@@ -77,6 +83,7 @@ def planned(
         text=text,
         record=AttemptRecord(attempt=1, worker="w", started_at=NOW, flaw=flaw),
         timings=Timings(),
+        progress=progress,
     )
     job = GenerationJob(prompt="x", **fields)
     moment = Moment(NOW, 0.5)
@@ -103,6 +110,18 @@ def candidate(**fields: Any) -> Candidate:
         finished_at=NOW,
     )
     return Candidate(job=job, result=result)
+
+
+PROGRESS = Progress(
+    attempt=1,
+    model="m",
+    vocabulary_size=9,
+    digest="0" * 32,
+    started_at=NOW,
+    at=NOW,
+    tokens=(1, 2, 3),
+    seed=1,
+)
 
 
 def faults(number: int, *, lost: bool = False) -> Lineage:
@@ -139,6 +158,9 @@ ROWS: dict[str, Callable[[], Settlement]] = {
     "`Faulted`, the sixth time": lambda: planned(endings.Faulted("x"), lineage=faults(5)),
     "`EngineLost`, the third time": lambda: planned(
         endings.EngineLost("x"), lineage=faults(2, lost=True)
+    ),
+    "`Interrupted`, with tokens to hand on": lambda: planned(
+        endings.Interrupted("x"), progress=PROGRESS
     ),
     "`Interrupted`": lambda: planned(endings.Interrupted("x"), returned=DELIVERY_LIMIT - 2),
     "`Interrupted`, returned 4 times": lambda: planned(endings.Interrupted("x"), returned=4),

@@ -60,7 +60,8 @@ class ActingEngine(ScriptedEngine):
 
     garbage: what no gate lets pass; fault, lost: it fails; slow: no answer for a minute;
     stop: the same, and the service is told to stop; kill: the process dies; linger: a moment later.
-    preempt: after ten pieces the service is told to stop, and no more comes. A `harmless` one knows only the first two and slow.
+    preempt: after ten pieces the service is told to stop, and no more comes. A `harmless` one knows
+    only the first two and slow.
     """
 
     def __init__(self, *, harmless: bool = False, max_model_len: int = 8192) -> None:

@@ -109,6 +109,7 @@ def worker(broker: PrivateBroker, rabbitmqctl: str, engine: ScriptedEngine) -> W
             engine="scripted",
             metrics_port=0,
             drain_grace_s=0,
+            canary_prompt="",
         ),
         engine,
     )

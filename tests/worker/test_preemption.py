@@ -7,14 +7,16 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from prometheus_client import REGISTRY
 from sluicegate.schemas import GenerationJob, InvalidMessage, Progress, Sampling, decode, encode
 from sluicegate.schemas.limits import MAX_HANDOVERS, MAX_OUTCOME_BYTES
 from sluicegate.schemas.sampling import StructuredOutput
 from sluicegate.worker.endings import Answered, EngineLost, Interrupted
 from sluicegate.worker.engine import Segment
 from sluicegate.worker.gating import Gating
+from sluicegate.worker.observing import observe
 from sluicegate.worker.publications import Verb
 from sluicegate.worker.scripted import ScriptedEngine
 
@@ -40,7 +42,8 @@ def faulty(segment: Segment, _prompt: str) -> str:
     """Goes wrong at two places for as long as nothing is changed, and once more a little after."""
     text = GOOD
     for place in (50, 120):
-        if segment.carried <= place and segment.sampling.temperature == 1:
+        before = len(text[:place].encode())
+        if segment.carried <= before and segment.sampling.temperature == 1:
             return text[:place] + "\x00" + text[place:]
     return text
 
@@ -78,6 +81,7 @@ def test_a_text_is_gone_on_with_from_wherever_it_was(
 
 
 @given(st.lists(st.integers(0, 300), max_size=4), st.booleans(), st.booleans())
+@example([132], False, False)
 @settings(max_examples=60, deadline=None)
 def test_rollbacks_go_on_where_they_were(stops: list[int], slow: bool, stream: bool) -> None:
     def engine() -> ScriptedEngine:
@@ -305,13 +309,13 @@ async def test_hostile_progress_is_refused_or_of_no_use(change: dict[str, object
     for name, value in change.items():
         of_struct = isinstance(value, dict) and isinstance(body["progress"].get(name), dict)
         body["progress"][name] = body["progress"][name] | value if of_struct else value
+    asked: GenerationJob | None = None
+    refused = ""
     try:
         asked = decode(msgspec.json.encode(body), GenerationJob)
     except InvalidMessage as error:
         refused = error.field
-    else:
-        refused = None
-    if refused is not None:
+    if asked is None:
         assert refused.startswith("$.progress")
         return
     one = await relay(asked, plain, [20])
@@ -434,3 +438,25 @@ def test_the_tokens_that_are_kept_are_those_of_the_engine() -> None:
         "draft": {"guides": [1]},
     }
     assert msgspec.convert(known, Progress).kept == 6
+
+
+async def test_no_worker_counts_what_another_has_counted() -> None:
+    def counted(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(name, labels) or 0.0
+
+    kinds = ("prompt", "completion", "wasted", "saved")
+    before = {kind: counted("sluice_tokens_total", kind=kind) for kind in kinds}
+    handed_on = counted("sluice_preempted_total", kept="yes")
+    given_back = counted("sluice_preempted_total", kept="no")
+    one = await relay(job(), lambda: ScriptedEngine(faulty, chunk=1), [0, 70, 60])
+    asked = job()
+    for report in one.reports:
+        settlement = settled(asked, report)
+        observe(report, settlement, asked)
+    spent = {kind: counted("sluice_tokens_total", kind=kind) - before[kind] for kind in kinds}
+    usage = one.last.usage
+    assert spent["completion"] == usage.completion_tokens
+    assert spent["wasted"] == usage.wasted_tokens > 0
+    assert spent["saved"] == sum(each.kept for each in one.handed)
+    assert counted("sluice_preempted_total", kept="yes") - handed_on == len(one.handed) == 2
+    assert counted("sluice_preempted_total", kept="no") - given_back == 1

@@ -132,9 +132,30 @@ async def test_a_signal_in_the_middle_of_a_text(
             assert event.event.offset == len(text)
             text += event.event.text
     assert text == TEXT
-    assert [event.seq for event in events] == list(range(len(events)))
+    numbers = [event.seq for event in events]
+    assert numbers == sorted(set(numbers))
     kept = [each.event.kept for each in events if isinstance(each.event, Accepted | Interrupted)]
     assert kept == [0, handover.tokens, handover.tokens]
+
+
+@pytest.mark.broker
+async def test_a_notice_ends_the_grace_of_a_stop_before(
+    chain: Chain, start_worker: StartWorker
+) -> None:
+    engine = ActingEngine()
+    running = start_worker(engine, drain_grace_s=300.0)
+    await running.ready()
+    slow = GenerationJob(prompt="slow one", reply_to="default", profile="off")
+    await chain.desk.put(encode(slow))
+    async with asyncio.timeout(20):
+        while not engine.seeds:
+            await asyncio.sleep(0.01)
+    running.worker.stop()
+    await asyncio.sleep(0.1)
+    assert not running.task.done()
+    running.worker.stop(at_once=True)
+    assert await running.stopped() == 0
+    await chain.desk.until_depth(chain.queue, 1)
 
 
 async def _follow(handle: Handle, events: list[JobEvent], under_way: asyncio.Event) -> None:

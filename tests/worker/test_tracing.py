@@ -113,9 +113,8 @@ async def test_a_job_that_is_retried_is_one_trace(
     assert result.ok
     assert result.attempt == 2
     told = request.get_span_context()
-    assert (
-        result.traceparent == f"00-{told.trace_id:032x}-{told.span_id:016x}-{told.trace_flags:02x}"
-    )
+    trace_id, span_id = f"{told.trace_id:032x}", f"{told.span_id:016x}"
+    assert result.traceparent == f"00-{trace_id}-{span_id}-{told.trace_flags:02x}"
     spans = sorted(
         (span for _, span in collector.spans), key=lambda each: each.start_time_unix_nano
     )
