@@ -1,6 +1,6 @@
 # `make help` says what there is.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench chaos lock clean
+.PHONY: help setup demo test check proof bench chaos lock clean
 
 # For `make test` (ARGS="tests/ops -k broker"), `make bench` (ARGS=--help) and `make chaos`.
 ARGS ?=
@@ -29,6 +29,9 @@ bench: setup ## jobs per second through the queue, beside raw aio-pika, FastStre
 
 chaos: setup ## 10,000 jobs while broker, network and services fail, and a count of what became of them
 	@$(PYTHON) -m tests.chaos --jobs 10000 $(ARGS)
+
+proof: setup ## garbage delivered, good text touched and the cost, with sluicegate and without
+	@$(PYTHON) -m tests.proof $(ARGS)
 
 lock: ## pin the newest allowed packages in locks/cpu.txt (minutes); then run the tests
 	@sh ops/setup.sh lock

@@ -1,8 +1,8 @@
 """llmq, the nearest existing queue worker on PyPI: its own messages, broker code and worker loop.
 
 Two things stand in. Its `_process_job` asks the engine that all contenders share, in place of an
-engine of its own, so that faults and texts are the same. And where the package `semhash` is missing,
-which a worker for deduplication imports, an empty module is there for it.
+engine of its own, so that faults and texts are the same. And where the package `semhash` is
+missing, which a worker for deduplication imports, an empty module is there for it.
 """
 
 import importlib
@@ -19,7 +19,8 @@ from typing import Any, Final
 import msgspec
 from sluicegate.schemas import GenerationJob
 
-from .arms import RESULT_S, Came, Contender, Place
+from .arms import RESULT_S, Place
+from .contender import Came, Contender
 
 VERSION: Final = "0.0.9"
 NEEDS: Final = ("llmq", "pydantic", "dotenv", "httpx")

@@ -18,43 +18,17 @@ from sluicegate.worker.config import Config
 from sluicegate.worker.service import Worker
 
 from ..live.checks_bench import running
+from .contender import Came, Contender
 from .judge import Judge
 from .scorer import NoScores
 from .tap import Tap, TappedEngine
 
-PLAIN: Final = "plain"
-GATED: Final = "sluicegate"
-REPETITION: Final = "repetition_detection"
-JUDGED: Final = "judge at the end"
-LLMQ: Final = "llmq"
-MEANING: Final = {
-    PLAIN: "a careful worker on aio-pika that delivers what vLLM says",
-    GATED: "streaming gates in the worker, and a checker for the jobs that ask for one",
-    REPETITION: "the plain worker with vLLM's repetition_detection: what it stops is an error",
-    JUDGED: "the plain worker; the same gates and checks on the whole answer, at most 3 tries",
-    LLMQ: "the queue and worker of llmq, with this engine in its place for one",
-}
 # Of jobs that have their texts checked, without the scoring model.
 CHECKS: Final = (
     "[base]\ncheck_perplexity = false\ncheck_relevance = false\ncheck_coherence = false\n"
 )
 _TRIES: Final = 3
-RESULT_S: Final = 240.0
-
-
-class Came(Struct, frozen=True, kw_only=True):
-    """What came back for a job: a text, or None and why. `touched`: its text was cut, or made
-    again."""
-
-    text: str | None
-    detail: str = ""
-    touched: bool = False
-    rollbacks: int = 0
-    retries: int = 0
-    dead: bool = False
-
-
-Contender = Callable[[GenerationJob], Awaitable[Came]]
+RESULT_S: Final = 120.0
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -148,7 +122,7 @@ async def plain(place: Place, answer: Answerer) -> AsyncGenerator[Contender]:
 
         async def run(job: GenerationJob) -> Came:
             waiting[job.id] = future = asyncio.get_running_loop().create_future()
-            await _publish(jobs, "interactive", msgspec.json.encode(job), job.id)
+            await _publish(jobs, names.jobs_key("interactive"), msgspec.json.encode(job), job.id)
             async with asyncio.timeout(RESULT_S):
                 return await future
 

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec import Struct
 from sluicegate.ops.intervals import harm_bound
 
-from .arms import GATED, JUDGED, PLAIN
+from .contender import GATED, JUDGED, PLAIN
 from .race import Outcome, Turn
 
 # The aims: shares of outputs, and of the plain worker's median.

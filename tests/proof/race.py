@@ -4,15 +4,17 @@ import asyncio
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Struct
 
-from .arms import GATED, JUDGED, REPETITION, Came, Contender
+from .contender import GATED, JUDGED, REPETITION, Came, Contender
 from .oracle import Decode, Made, Request, made
-from .tap import Tap
 from .work import Maker, Say, Task
+
+if TYPE_CHECKING:
+    from .tap import Tap
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -107,7 +109,7 @@ async def race(
     contenders: dict[str, Contender],
     work: Sequence[Sequence[Task]],
     book: Book,
-    tap: Tap,
+    tap: "Tap",
     maker: Maker,
     *,
     prefix: str,
@@ -144,7 +146,7 @@ async def _turn(
     run: Contender,
     number: int,
     batch: Sequence[Task],
-    tap: Tap,
+    tap: "Tap",
     maker: Maker,
     *,
     prefix: str,
@@ -174,7 +176,7 @@ async def _turn(
 
 
 async def _one(
-    arm: str, run: Contender, number: int, task: Task, tap: Tap, maker: Maker, prefix: str
+    arm: str, run: Contender, number: int, task: Task, tap: "Tap", maker: Maker, prefix: str
 ) -> Outcome:
     job = task.job(_id(prefix, arm, task))
     if (ordered := maker.order(task)) is not None:
@@ -183,16 +185,14 @@ async def _one(
     came = await run(job)
     latency_s = time.monotonic() - began
     requests = tap.of(job.id)
-    is_ours = arm == GATED
+    prompt = await tap.engine.prompt_token_ids(job)
+
+    def as_ours(ids: Sequence[int]) -> list[str]:
+        detokenizer = tap.engine.detokenizer(prompt)
+        return [detokenizer.step(one) for one in ids]
+
     # Text that our engine's own detokenizer made; the others deliver all that a request brought.
-    decode: Decode | None = None
-    if is_ours:
-        prompt = await tap.engine.prompt_token_ids(job)
-
-        def decode(ids: Sequence[int]) -> list[str]:
-            detokenizer = tap.engine.detokenizer(prompt)
-            return [detokenizer.step(one) for one in ids]
-
+    decode: Decode | None = as_ours if arm == GATED else None
     return outcome_of(
         arm, number, task, came, requests, made(requests, came.text, decode), latency_s
     )

@@ -13,6 +13,7 @@ class NoScores:
 
     def score(self, requests: Sequence[ScoreRequest], wants: Wants) -> list[TextScores]:
         """Raises ScoringFailed: nobody was to ask."""
+        del wants
         reason = "there is no scoring model here"
         raise ScoringFailed(dict.fromkeys(range(len(requests)), reason), [None] * len(requests))
 

@@ -130,7 +130,7 @@ def _kinds(draw: random.Random, count: int) -> dict[int, str]:
 def _task(number: int, kind: str, draw: random.Random) -> Task:
     turn = draw.randrange(len(_LENGTHS) + 1)
     low, high = _PLACES.get(kind, _PLACE)
-    fault = {"kind": kind, "at": draw.randint(low, high), "fault_seed": draw.randrange(1_000_000)}
+    at, fault_seed = draw.randint(low, high), draw.randrange(1_000_000)
     seed = draw.randrange(2**31)
     checked = kind in WHOLE_KINDS or (not kind and turn == len(_LENGTHS))
     country, capital = draw.choice(_CAPITALS)
@@ -144,7 +144,7 @@ def _task(number: int, kind: str, draw: random.Random) -> Task:
             seed=seed,
             word=capital,
             kind=kind,
-            fault_seed=fault["fault_seed"],
+            fault_seed=fault_seed,
         )
     room = _LENGTHS[turn % len(_LENGTHS)]
     return Task(
@@ -153,7 +153,9 @@ def _task(number: int, kind: str, draw: random.Random) -> Task:
         max_tokens=max(room, _NEEDS.get(kind, 0)),
         temperature=0.7,
         seed=seed,
-        **(fault if kind else {}),
+        kind=kind,
+        at=at if kind else 0,
+        fault_seed=fault_seed if kind else 0,
     )
 
 
