@@ -14,7 +14,7 @@ from sluicegate.ops.console import print_json
 
 from .figures import claim, saving
 from .pages import cases, headline, side_by_side, write
-from .run import Options, plans, run
+from .run import Options, plans, run, shown
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "make proof"
@@ -41,6 +41,7 @@ COMMAND = "make proof"
     help="Where each turn is kept: a run that was cut off goes on from there.",
 )
 @click.option("--fresh", is_flag=True, help="Forget what is there.")
+@click.option("--show", is_flag=True, help="Run nothing: what is there already.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON, for programs.")
 @click.option(
     "--write-pages", is_flag=True, help="Put the tables into README.md and docs/proof.md."
@@ -57,6 +58,7 @@ def main(  # noqa: PLR0917 - one for each option
     compiled: bool,
     folder: Path,
     fresh: bool,
+    show: bool,
     as_json: bool,
     write_pages: bool,
 ) -> None:
@@ -73,7 +75,7 @@ def main(  # noqa: PLR0917 - one for each option
         sys.stderr.write(f"[{time.monotonic() - began:6.1f} s] {line}\n")
         sys.stderr.flush()
 
-    if fresh:
+    if fresh and not show:
         for old in folder.glob("*.jsonl"):
             old.unlink()
     options = Options(
@@ -85,7 +87,9 @@ def main(  # noqa: PLR0917 - one for each option
         folder=folder,
         compiled=compiled,
     )
-    parts = asyncio.run(run(options, say))
+    parts = shown(folder) if show else asyncio.run(run(options, say))
+    if not parts:
+        raise click.UsageError(f"there is nothing in {folder}")
     claimed = claim(parts[0], parts)
     if as_json:
         saved = [saving(each) for each in parts]
@@ -104,8 +108,8 @@ def main(  # noqa: PLR0917 - one for each option
         whole = [*headline(parts, COMMAND), ""]
         for each in parts[1:]:
             whole += [*side_by_side(each), ""]
-        if shown := cases(parts):
-            whole += ["Cases to look at:", "", *shown]
+        if looked := cases(parts):
+            whole += ["Cases to look at:", "", *looked]
         write(ROOT / "docs" / "proof.md", whole)
         (folder / "figures.json").write_bytes(msgspec.json.encode(parts))
     missed = claimed is None or claimed.invalid > 0 or claimed.touched > 0

@@ -10,6 +10,7 @@ from msgspec import Struct
 from sluicegate.ops.intervals import harm_bound
 
 from .contender import GATED, JUDGED, PLAIN
+from .oracle import goes_round
 from .race import Outcome, Turn
 
 # The aims: shares of outputs, and of the plain worker's median.
@@ -33,6 +34,7 @@ class Row(Struct, frozen=True, kw_only=True):
     it, `struck_lost` brought no text. Of the good ones (not struck, and fine with the plain worker)
     `touched` were cut or made again, `good_lost` brought no text. `broke_rule`: delivered without
     the word that the job demands. `wasted`: tokens generated that are in no valid answer.
+    `looping`: delivered without a fault, and going round in circles by the model's own doing.
     `waste_each`: of these, for each struck job. `rest`: seconds in the engine, for each of them."""
 
     arm: str
@@ -45,6 +47,7 @@ class Row(Struct, frozen=True, kw_only=True):
     touched: int
     good_lost: int
     broke_rule: int
+    looping: int
     unexplained: int
     same_text: float
     p50_s: float
@@ -127,9 +130,12 @@ def _order(arm: str) -> int:
 
 
 def _is_good(one: Outcome, plain: dict[int, Outcome]) -> bool:
-    """No fault was to strike it, and what the plain worker delivers keeps to the job's rule."""
+    """No fault was to strike it, and what the plain worker delivers keeps to the job's rule and
+    does not go round in circles."""
     reference = plain.get(one.number)
-    return not one.kind and (reference is None or reference.obeys)
+    if one.kind or reference is None:
+        return not one.kind
+    return reference.obeys and not goes_round(reference.text or "")
 
 
 def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
@@ -152,6 +158,7 @@ def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
         touched=sum(one.touched for one in good),
         good_lost=sum(one.text is None for one in good),
         broke_rule=sum(not one.obeys and not one.bad for one in ones),
+        looping=sum(not one.kind and goes_round(one.text or "") for one in ones),
         unexplained=sum(not one.explained for one in ones),
         same_text=_share(sum(one.text == plain[one.number].text for one in untouched), untouched),
         p50_s=quantile(latencies, 0.5),

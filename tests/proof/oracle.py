@@ -6,7 +6,9 @@ it brought, and the fault that it was to be struck by. So for each token that an
 from it is known which request made it, and whether it was struck.
 """
 
+import zlib
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec import Struct, field
 from sluicegate.ops.faults import Strike
@@ -72,6 +74,18 @@ def made(requests: Sequence[Request], text: str | None, decode: Decode | None) -
     # Tokens behind the last text count where the fault ended the answer there.
     tail = any(struck[-1]) and sum(flags[length:])
     return Made(struck=happened, bad=sum(flags[:length]) + tail, explained=True, tokens=len(ids))
+
+
+# Of 546 texts that the small model made without any fault, 12 lie below, each a loop to the eye;
+# the next ones above, at 0.30 and from 0.38 on, are a stutter and prose.
+_LOOP: Final = 0.25
+
+
+def goes_round(text: str) -> bool:
+    """Whether a text repeats itself, by how far zlib shortens it: no gate's measure, and none of
+    ours. A small model makes such texts by itself."""
+    body = text.encode()
+    return len(body) > 0 and len(zlib.compress(body, 9)) / len(body) < _LOOP
 
 
 def _once(struck: list[list[bool]]) -> list[list[bool]]:

@@ -33,6 +33,8 @@ def headline(parts: Sequence[Part], command: str) -> list[str]:
         ("invalid outputs delivered", _of(plain.invalid, plain.delivered),
          _of(ours.invalid, ours.delivered), f"at most {MOST_INVALID:.2%}"),
         ("good outputs touched", "-", _of(ours.touched, ours.good), f"at most {MOST_TOUCHED:.1%}"),
+        ("the model's own loops delivered", _of(plain.looping, plain.delivered),
+         _of(ours.looping, ours.delivered), ""),
         ("latency, median", f"{plain.p50_s:.2f} s", _with(ours.p50_s, ours.p50_ratio),
          f"{MOST_LATENCY - 1:+.0%}"),
         ("latency, P95", f"{plain.p95_s:.2f} s", _with(ours.p95_s, ours.p95_ratio), ""),

@@ -65,6 +65,13 @@ class Head(Struct, frozen=True, kw_only=True):
     arms: tuple[str, ...]
 
 
+def kept(path: Path) -> tuple[Head, list[Turn]]:
+    """What a file holds. Raises OSError and msgspec's errors."""
+    first, *lines = path.read_bytes().splitlines()
+    head = msgspec.json.decode(first, type=Head)
+    return head, [msgspec.json.decode(line, type=Turn) for line in lines]
+
+
 class Book:
     """The turns so far, in a file that survives an end in the middle: a head, then a line each."""
 

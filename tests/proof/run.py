@@ -33,7 +33,7 @@ from .arms import (
 from .contender import GATED, JUDGED, LLMQ, PLAIN, REPETITION, Contender
 from .figures import Part, part
 from .judge import Judge
-from .race import Book, Head, race
+from .race import Book, Head, kept, race
 from .tap import Tap
 from .work import Maker, Say, batches, tasks
 
@@ -73,6 +73,24 @@ def plans(jobs: int, rate: float, side_jobs: int, side_rate: float) -> tuple[Pla
     head = Plan(name="headline", jobs=jobs // 2, rate=rate, arms=(PLAIN, GATED))
     side = Plan(name="side by side", jobs=side_jobs, rate=side_rate, arms=tuple(everyone))
     return tuple(each for each in (head, side) if each.jobs)
+
+
+def shown(folder: Path) -> list[Part]:
+    """The parts that were run before, from their files; the headline first."""
+    parts: list[Part] = []
+    for path in sorted(folder.glob("*.jsonl")):
+        head, turns = kept(path)
+        parts.append(
+            part(
+                head.part,
+                turns,
+                rate=head.rate,
+                seed=head.seed,
+                concurrency=head.concurrency,
+                planned=head.jobs,
+            )
+        )
+    return parts
 
 
 async def run(options: Options, say: Say) -> list[Part]:
