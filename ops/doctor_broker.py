@@ -173,7 +173,7 @@ def queues(depths: Sequence[management.Depth], names: Names) -> Finding:
     prefix = f"{names.namespace}."
     waits = 0
     for each in depths:
-        if not each.name.startswith(prefix):
+        if not each.name.startswith(prefix) or each.name in _kept(names):
             continue
         ready = each.messages_ready or 0
         waits += ready
@@ -187,6 +187,11 @@ def queues(depths: Sequence[management.Depth], names: Names) -> Finding:
     if dead:
         return note("queues", f"{dead:,} dead letters", "sluice dlq list")
     return ok("queues", f"{waits:,} messages wait, none without somebody to take them")
+
+
+def _kept(names: Names) -> set[str]:
+    """Logs, which keep what was read."""
+    return {names.journal, names.control_log, names.pauses_log}
 
 
 def _consumed(names: Names) -> set[str]:

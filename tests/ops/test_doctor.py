@@ -135,6 +135,10 @@ class TestQueues:
     def test_dead_letters(self) -> None:
         assert self.look(dead=(2, 0), jobs_batch=(5, 1)).verdict == "note"
 
+    def test_logs_keep_what_was_read(self) -> None:
+        found = self.look(control_log=(9, 0), agents_journal=(9, 0), pauses_log=(1, 0))
+        assert "0 messages wait" in found.said
+
     def test_work_in_hand(self) -> None:
         assert self.look(jobs_batch=(5, 1), checks=(0, 0), results_shop=(7, 0)).verdict == "ok"
 
