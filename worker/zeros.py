@@ -90,6 +90,7 @@ def _worker() -> None:
     _zero(metrics.JOBS, "outcome", _ENDS)
     _zero(metrics.TOKENS, "kind", _KINDS)
     _zero(metrics.RETRIES, "reason", get_args(Cause))
+    _zero(metrics.PREEMPTED, "kept", ("yes", "no"))
     _zero(metrics.ROLLBACKS, "level", levels)
     _zero(metrics.ROLLED_BACK, "level", levels)
     for flaw in _NUMERIC:

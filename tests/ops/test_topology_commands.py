@@ -450,7 +450,8 @@ async def make_differences(url: str, namespace: str) -> None:
         await channel.queue_declare(names.checks, durable=True)
         await channel.queue_declare(names.retry_queue("2m"), durable=True, arguments=stream)
         await channel.queue_declare(names.journal, durable=True, arguments=stream)
-        for name in (names.dead, names.new_agents, names.results_queue("default")):
+        logs = (names.control_log, names.pauses_log)
+        for name in (names.dead, names.new_agents, names.results_queue("default"), *logs):
             arguments: dict[str, Any] = by_name[name]
             await channel.queue_declare(name, durable=True, arguments=arguments)
 
