@@ -326,7 +326,10 @@ async def test_more_untaken_results_than_the_window_do_not_block(
         for handle in reversed(handles):
             assert (await handle.result(timeout=20)).ok
     queue = Names(namespace).results_queue("window")
-    assert await depth(broker_url, queue) == 0
+    # The broker may still be at the acknowledgements.
+    async with asyncio.timeout(10):
+        while await depth(broker_url, queue):
+            await asyncio.sleep(0.1)
     await delete_queue(broker_url, queue)
 
 

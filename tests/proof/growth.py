@@ -10,7 +10,7 @@ import secrets
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -33,7 +33,10 @@ from .plot import Points, plot
 Say = Callable[[str], None]
 ROOT: Final = Path(__file__).parents[2]
 _RESULT_S: Final = 300.0
-_TEXT: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+# Long enough that nothing of it comes twice: what comes round again is a loop to the gates.
+_TEXT: Final = "\n".join(
+    page.read_text(encoding="utf-8") for page in sorted((ROOT / "docs").glob("*.md"))
+)
 
 
 def lengths(sizes: Sequence[int], say: Say) -> Points:
@@ -48,9 +51,7 @@ def lengths(sizes: Sequence[int], say: Say) -> Points:
             offset = 0
             began = time.perf_counter()
             for position in range(size):
-                lap, place = divmod(position, len(words))
-                # What comes round again is not the same, or it would be a loop.
-                text = f"{words[place]}{lap or ''} "
+                text = words[position % len(words)] + " "
                 gates.feed(Step(position=position, token_id=0, text=text, offset=offset))
                 offset += len(text)
             best = min(best, time.perf_counter() - began)
@@ -178,6 +179,23 @@ def main(folder: Path, most_jobs: int) -> None:
     asyncio.run(_main(folder, most_jobs, say))
 
 
+def draw(folder: Path, found: Mapping[str, Points], note: str) -> None:
+    """A plot of each, and the figures."""
+    jobs, length = found["jobs"], found["length"]
+    slots, workers = found["concurrency"], found["workers"]
+    back, chat = {"through the queue and back": jobs}, {"chat": length}
+    steps, each = {"20 ms a step": slots}, {"2 slots each": workers}
+    drawn = {
+        "jobs": plot("Time for a job", "jobs", "ms", back, note),
+        "length": plot("What the gates take for a token", "tokens of the text", "us", chat, note),
+        "concurrency": plot("Jobs a second by slots", "slots", "jobs/s", steps, note),
+        "workers": plot("Jobs a second by workers", "workers", "jobs/s", each, note),
+    }
+    for name, picture in drawn.items():
+        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
+    (folder / "figures.json").write_bytes(msgspec.json.encode(found))
+
+
 async def _main(folder: Path, most_jobs: int, say: Say) -> None:
     sizes = [100 * 10**power for power in range(4) if 100 * 10**power <= most_jobs]
     by_length = await asyncio.to_thread(lengths, (100, 300, 1_000, 3_000, 10_000), say)
@@ -186,31 +204,13 @@ async def _main(folder: Path, most_jobs: int, say: Say) -> None:
         by_slots = await at_once(url, (1, 2, 4, 8, 16, 32, 64), say)
         by_jobs = await jobs(url, sizes, say)
     note = f"scripted engine, one run on {os.cpu_count()} cores"
-    drawn = {
-        "jobs": plot("Time for a job", "jobs", "ms", {"through the queue and back": by_jobs}, note),
-        "length": plot(
-            "What the gates take for a token", "tokens of the text", "us", {"chat": by_length}, note
-        ),
-        "concurrency": plot(
-            "Jobs a second by what runs at once",
-            "slots",
-            "jobs/s",
-            {"20 ms a step": by_slots},
-            note,
-        ),
-        "workers": plot(
-            "Jobs a second by workers", "workers", "jobs/s", {"2 slots each": by_workers}, note
-        ),
-    }
-    for name, picture in drawn.items():
-        (folder / f"{name}.svg").write_text(picture, encoding="utf-8")
-    figures = {
+    found = {
         "jobs": by_jobs,
         "length": by_length,
         "concurrency": by_slots,
         "workers": by_workers,
     }
-    (folder / "figures.json").write_bytes(msgspec.json.encode(figures))
+    await asyncio.to_thread(draw, folder, found, note)
 
 
 if __name__ == "__main__":
