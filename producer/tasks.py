@@ -3,11 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+# A task that goes on for so long after it was cancelled has not heard of it. Tidying up is quicker.
+AGAIN_S: Final = 10.0
 
 
 def spawn(
@@ -27,7 +30,8 @@ def spawn(
 
 
 async def end(task: asyncio.Task[Any] | None) -> None:
-    """Cancel a task and wait until it is over, whatever it ends with. None is over already."""
+    """Cancel a task, again where it does not hear of it, and wait until it is over, whatever it ends
+    with. None is over already."""
     if task is not None:
         task.cancel()
         await see_through(_over(task))
@@ -41,7 +45,13 @@ def answer_cancellation() -> None:
 
 
 async def _over(task: asyncio.Task[Any]) -> None:
-    await asyncio.wait([task])
+    while True:
+        done, _ = await asyncio.wait([task], timeout=AGAIN_S)
+        if done:
+            return
+        # Python 3.11's `wait_for`, which libraries use, loses a cancellation that comes at the very
+        # moment that what it waits for is done.
+        task.cancel()
 
 
 async def see_through(work: Coroutine[Any, Any, T]) -> T:
