@@ -30,8 +30,8 @@ def spawn(
 
 
 async def end(task: asyncio.Task[Any] | None) -> None:
-    """Cancel a task, again where it does not hear of it, and wait until it is over, whatever it ends
-    with. None is over already."""
+    """Cancel a task, again where it does not hear of it, and wait until it is over, whatever it
+    ends with. None is over already."""
     if task is not None:
         task.cancel()
         await see_through(_over(task))
