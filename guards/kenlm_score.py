@@ -7,8 +7,9 @@ deployments that know what language their jobs are in.
 
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import regex
 
@@ -41,10 +42,10 @@ def _load(path: str) -> Any:
     if not Path(path).is_file():
         raise BadProfile(f"coherence_model: there is no file {path}")
     try:
-        import kenlm  # noqa: PLC0415  an extra
+        kenlm: Any = import_module("kenlm")  # an extra
     except ModuleNotFoundError:
         raise BadProfile("coherence_model: install the extra `kenlm` to use one") from None
     try:
-        return cast("Any", kenlm).Model(path)
+        return kenlm.Model(path)
     except OSError as error:
         raise BadProfile(f"coherence_model: {path} is no model of KenLM: {error}") from None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from ..schemas import AgentRecord, ApprovalWanted, RoundEnded
-from .dlq_text import one_line
+from .plain_text import one_line
 from .submit_progress import counted
 
 _LISTED: Final = 5

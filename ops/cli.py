@@ -85,10 +85,11 @@ class Program(LazyGroup):
         try:
             return super().invoke(ctx)
         except click.UsageError as error:
-            from .redaction import redact  # noqa: PLC0415  only errors need it
+            from .plain_text import plain  # noqa: PLC0415  only errors need it
+            from .redaction import redact  # noqa: PLC0415
 
             # It quotes what was said. click means the attribute to stay; its text is all there is.
-            error.message = redact(error.message)  # pyright: ignore[reportAttributeAccessIssue]
+            error.message = plain(redact(error.message))  # pyright: ignore[reportAttributeAccessIssue]
             raise
         except (click.ClickException, click.Abort, click.exceptions.Exit, BrokenPipeError):
             raise  # click's own, and a reader who has had enough: click ends both in good order

@@ -15,7 +15,7 @@ from ..worker.config import Config
 from ..worker.secrecy import secrecy_of
 from . import console
 from .dlq_filter import age, utc_now
-from .dlq_text import escaped, one_line
+from .plain_text import escaped, one_line
 from .settings import ByTopic, option_flags
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from .agent_trace_words import DEV, HELD_OUT
 from .agent_traces import BadTrace, Trace, read_traces
 from .agent_traces_made import made
 from .evaluation_agents import judge_traces, report, summary
+from .plain_text import plain
 
 
 @click.command(name="evaluate")
@@ -95,7 +96,7 @@ def _print_mistakes(summaries: dict[str, dict[str, Any]]) -> None:
             what = "missed" if one["looping"] else "healthy, ended"
             at = "" if one["ended"] is None else f" in round {one['ended']}: {one['because']}"
             left = "" if one["tools_spent"] is None else f", no tool left in {one['tools_spent']}"
-            click.echo(f"{name}: {what}  {one['id']}{left}{at}")
+            click.echo(plain(f"{name}: {what}  {one['id']}{left}{at}"))
 
 
 def _refuse(problem: str) -> NoReturn:

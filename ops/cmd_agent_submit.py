@@ -14,7 +14,7 @@ from ..worker.config import Config
 from . import agent_text, console, submit_prompt
 from .agent_job_file import agent_job
 from .agent_submit import publish_and_follow
-from .dlq_text import escaped, plain
+from .plain_text import escaped, plain
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 

@@ -16,7 +16,7 @@ from ..schemas.topology import JOURNAL_MAX_AGE
 from ..worker.config import Config
 from . import console
 from .dlq_filter import Duration
-from .dlq_text import escaped
+from .plain_text import escaped
 from .settings import ByTopic, option_flags
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 from ..worker.config import Config
 from . import console
 from .cmd_worker import with_model
+from .plain_text import escaped
 from .settings import current_settings, option_flags
 
 # As in `faults.Fault`, whose module `--help` doesn't need.
@@ -158,7 +159,7 @@ def _run_jobs(config: Config, as_json: bool) -> bool:
     from .demo import DemoJob, demo_jobs, run_demo, text_of  # noqa: PLC0415
 
     def show(demo: DemoJob, result: GenerationResult) -> None:
-        click.echo(encode(result).decode() if as_json else f"\n{text_of(demo, result)}\n")
+        click.echo(escaped(encode(result)) if as_json else f"\n{text_of(demo, result)}\n")
 
     told: list[str] = []
 

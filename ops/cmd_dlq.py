@@ -22,7 +22,7 @@ from .dlq_output import Telling, opened
 from .dlq_story import TEXT_SHOWN, story
 from .dlq_tables import Newest, Tally, as_data, counted, listed
 from .dlq_take_commands import purge, requeue
-from .dlq_text import escaped
+from .plain_text import escaped
 from .settings import ByTopic, option_flags
 
 _BROKER: Final = ("amqp_url", "namespace", "connect_timeout_s", "dlq_key_file")

@@ -30,6 +30,7 @@ from .heavy import (
     heavy_summary,
 )
 from .labelled_files import BatchProgress, in_batches, open_scorer, read_checks, read_labelled
+from .plain_text import plain
 from .settings import load
 
 _EVERY_S: Final = 0.5
@@ -268,7 +269,8 @@ def _heavy(lines: Sequence[Labelled], gates: _Gates, options: _Options) -> None:
 def _print_mistakes(missed: Sequence[dict[str, Any]], *, show: bool) -> None:
     for one in missed:
         about = f": {one['flaw']} ({one['detail']})" if one["flaw"] else ""
-        click.echo(f"{one['mistake']}  {one['id']}  {one['class']}{about}\n    {one['text']}")
+        said = f"{one['mistake']}  {one['id']}  {one['class']}{about}\n    {one['text']}"
+        click.echo(plain(said))
     if show:
         click.echo()
 

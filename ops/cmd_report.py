@@ -17,7 +17,7 @@ from .dlq_filter import Duration, utc_now
 from .dlq_letter import Letter
 from .dlq_options import Progress, each_letter
 from .dlq_output import opened
-from .dlq_text import escaped
+from .plain_text import escaped
 from .report_figures import Gathering, Span
 from .report_sources import Problems, read_dead, read_results
 from .settings import ByTopic, option_flags

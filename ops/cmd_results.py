@@ -9,6 +9,7 @@ from ..schemas.codec import encode
 from ..worker.config import Config
 from ..worker.secrecy import secrecy_of
 from . import agent_text
+from .plain_text import escaped, one_line
 from .reasoning_text import of_result
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
@@ -62,12 +63,12 @@ async def _take(config: Config, reply: str, idle_s: float, *, as_json: bool) -> 
     ) as producer:
         async for result in producer.results(idle_s=idle_s):
             if as_json:
-                click.echo(encode(result))
+                click.echo(escaped(encode(result)))
                 continue
             reasoned = of_result(result)
             record = result.agent
             click.echo(
-                f"{result.job_id}: {printable(why_not(result.outcome) or 'completed')}"
+                f"{result.job_id}: {one_line(why_not(result.outcome) or 'completed', 2_000)}"
                 f"{f' (reasoning: {reasoned})' if reasoned else ''}"
                 f"{f' (agent: {agent_text.in_a_line(record)})' if record is not None else ''}"
             )

@@ -14,6 +14,7 @@ from ..schemas.codec import encode
 from ..worker.config import Config
 from . import console, submit_prompt
 from .effort import EFFORT
+from .plain_text import escaped
 from .reasoning_text import of_result
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
@@ -193,7 +194,7 @@ def _submit_prompt(
         )
     )
     if said["as_json"]:
-        click.echo(encode(result))
+        click.echo(escaped(encode(result)))
     elif not said["stream"] and result.ok:
         click.echo(submit_prompt.printable(result.text))
     if not said["as_json"] and (reasoned := of_result(result)):

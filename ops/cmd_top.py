@@ -17,7 +17,7 @@ from ..producer.tasks import end, spawn
 from ..schemas import Names, SluiceError, topology
 from ..worker.config import Config
 from . import console, management, top_depths, top_screen
-from .dlq_text import escaped
+from .plain_text import escaped
 from .seconds import Seconds
 from .settings import BadSetting, ByTopic, option_flags
 from .top_listening import Listener

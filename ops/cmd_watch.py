@@ -1,6 +1,7 @@
 """`sluice watch`: follow one job as it happens."""
 
 import asyncio
+from typing import Final
 
 import click
 import msgspec
@@ -26,10 +27,14 @@ from ..schemas.jobs import JobId
 from ..schemas.lineage import Channel
 from ..worker.config import Config
 from . import agent_text, console
+from .plain_text import escaped, one_line
 from .reasoning_text import in_a_line
 from .seconds import SECONDS
 from .settings import ByTopic, option_flags
 from .submit_prompt import printable, why_not
+
+# Of what is said of an event: more than any of ours, and no more of anybody else's.
+_LINE_CHARS: Final = 2_000
 
 
 @click.command(name="watch", cls=ByTopic)
@@ -79,7 +84,7 @@ async def _follow(
 ) -> JobEvent | None:
     """Print the events; gives the last one, or None where the time ran out."""
     last: JobEvent | None = None
-    view = _View()
+    view = View()
     try:
         async with asyncio.timeout(timeout_s):
             async for event in watch(
@@ -90,7 +95,7 @@ async def _follow(
             ):
                 last = event
                 if as_json:
-                    click.echo(encode(event))
+                    click.echo(escaped(encode(event)))
                 else:
                     view.show(event)
     except TimeoutError:
@@ -98,7 +103,7 @@ async def _follow(
     return last
 
 
-class _View:
+class View:
     """Events for eyes: text runs on, everything else is a line with its time. The reasoning is dim,
     and it and the answer behind it have a head line each."""
 
@@ -138,7 +143,7 @@ class _View:
             self._channel = None
 
     def _line(self, event: JobEvent, said: str) -> None:
-        click.echo(f"{event.at.astimezone():%H:%M:%S}  {said}")
+        click.echo(f"{event.at.astimezone():%H:%M:%S}  {one_line(said, _LINE_CHARS)}")
 
 
 def _said(event: JobEvent) -> str:
@@ -151,19 +156,19 @@ def _said(event: JobEvent) -> str:
             then = f"goes on from {kept:,} tokens" if kept else "will be begun anew"
             said = f"interrupted on {event.worker}: {event.event.detail}; it {then}"
         case Retrying(next_attempt=number, detail=why, wait_s=wait_s):
-            said = f"attempt {number} in {wait_s:.0f} s: {printable(why)}"
+            said = f"attempt {number} in {wait_s:.0f} s: {why}"
         case Reasoned(record=record):
             said = f"reasoning: {in_a_line(record)}"
         case Judged(verdict=verdict):
             worst = verdict.worst()
-            why = f": {worst.check}, {printable(worst.detail)}" if worst is not None else ""
+            why = f": {worst.check}, {worst.detail}" if worst is not None else ""
             said = f"{verdict.outcome} by the checks of {verdict.checker}{why}"
         case RoundEnded() as ended:
             said = agent_text.round_ended(ended)
         case ApprovalWanted() as wanted:
             said = agent_text.approval_wanted(wanted)
         case Finished():
-            said = f"finished: {printable(why_not(event.event.outcome) or 'completed')}"
+            said = f"finished: {why_not(event.event.outcome) or 'completed'}"
         case Delta():
             said = event.event.text
     return said

@@ -3,7 +3,7 @@
 import unicodedata
 from collections.abc import Iterator
 
-from .dlq_text import plain
+from .plain_text import plain
 
 
 def columns(text: str) -> int:

@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from ..schemas.errors import SluiceError
+from .plain_text import escaped, plain
 from .redaction import redact
 
 OK: Final = 0
@@ -22,17 +23,17 @@ class CannotStart(SluiceError):
 
 def error(text: str) -> None:
     """Say on stderr what went wrong; the text itself says what to do."""
-    click.echo(f"Error: {redact(text)}", err=True)
+    click.echo(f"Error: {plain(redact(text))}", err=True)
 
 
 def warning(text: str) -> None:
     """Say on stderr what may surprise later."""
-    click.echo(f"Warning: {redact(text)}", err=True)
+    click.echo(f"Warning: {plain(redact(text))}", err=True)
 
 
 def print_json(value: Any) -> None:
     """Machine output, alone on stdout."""
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+    click.echo(escaped(msgspec.json.format(msgspec.json.encode(value), indent=2)))
 
 
 def table(rows: Iterable[Sequence[str]], *, indent: str = "") -> Iterator[str]:

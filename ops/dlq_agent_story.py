@@ -19,8 +19,9 @@ from ..schemas import (
 from ..worker.agent.final import done_and_not_done
 from .console import table
 from .dlq_deaths import local
-from .dlq_text import excerpt, marked, one_line
+from .dlq_text import excerpt, marked
 from .dlq_values import as_json, changed, values
+from .plain_text import one_line
 
 _TEXT: Final = 300
 _ARGUMENTS: Final = 120

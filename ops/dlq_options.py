@@ -19,7 +19,7 @@ from . import console
 from .dlq_advice import BROKER_REASONS, UNDECODABLE, UNKNOWN
 from .dlq_filter import Duration, Filter, KeyValue
 from .dlq_letter import Letter
-from .dlq_text import one_line
+from .plain_text import one_line
 
 R = TypeVar("R")
 _WIDEST: Final = 120

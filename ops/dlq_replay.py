@@ -16,7 +16,7 @@ from ..worker.gating import Gating, gating
 from ..worker.session import GenerationSession
 from .dlq_changes import merged
 from .dlq_letter import Letter
-from .dlq_text import one_line
+from .plain_text import one_line
 
 _CONTEXT: Final = 60
 WORKER: Final = "sluice dlq replay"

@@ -25,8 +25,9 @@ from .dlq_agent_story import agent_story
 from .dlq_deaths import local
 from .dlq_filter import age
 from .dlq_letter import Letter, bad_spans
-from .dlq_text import Span, excerpt, marked, one_line
+from .dlq_text import Span, excerpt, marked
 from .dlq_values import changed, values
+from .plain_text import one_line
 from .reasoning_text import in_lines
 
 TEXT_SHOWN: Final = 1_500

@@ -14,7 +14,7 @@ from .console import table
 from .dlq_deaths import local
 from .dlq_filter import age
 from .dlq_letter import Head
-from .dlq_text import one_line
+from .plain_text import one_line
 
 _BAR: Final = 40
 _HOURS_SHOWN: Final = 48

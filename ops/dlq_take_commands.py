@@ -23,7 +23,7 @@ from .dlq_filter import Duration, Filter, KeyValue, Wanted, utc_now
 from .dlq_letter import Head, Letter
 from .dlq_options import Progress, each_letter, filter_options
 from .dlq_sending import Sending
-from .dlq_text import one_line
+from .plain_text import one_line
 from .settings import ByTopic, option_flags
 
 _BROKER: Final = (

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .dlq_text import one_line
+from .plain_text import one_line
 
 _SHOWN: Final = 120
 

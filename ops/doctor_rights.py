@@ -34,19 +34,19 @@ class Needs(Struct, frozen=True):
 def needs(role: Role, names: Names) -> Needs:
     """What a role can't do without."""
     lanes = tuple(names.jobs_queue(lane) for lane in LANES)
-    back = (names.retry, names.results, names.events, names.dlx)
+    out = (names.results, names.events, names.dlx)
     # What was called off and what is paused, before any work is taken.
     said = (names.control_log, names.pauses_log)
     match role:
         case "publisher":
             return Needs((names.jobs, names.control))
         case "worker":
-            return Needs((names.jobs, *back), (*lanes, *said))
+            return Needs((names.jobs, names.retry, *out), (*lanes, *said))
         case "checker":
-            return Needs(back, (names.checks, *said))
+            return Needs((names.retry, *out), (names.checks, *said))
         case "agent":
             agents = (names.agents, names.new_agents, names.journal, *said)
-            return Needs((names.jobs, *back, names.tools), agents)
+            return Needs((names.jobs, *out, names.tools), agents)
         case "operator":
             return Needs((names.jobs, names.retry, names.control, names.pauses), (names.dead,))
 

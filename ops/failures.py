@@ -13,6 +13,7 @@ from ..worker.engine import EngineUnavailable
 from . import console
 from .broker_program import BrokerNotInstalled
 from .embedded_model import ModelUnavailable
+from .plain_text import plain
 from .private_broker import BrokerFailed
 from .service_process import ServiceFailed
 
@@ -35,7 +36,7 @@ def report(failure: Exception, *, debug: bool = False) -> int:
     """Say what failed and give the exit code. A traceback only where it was asked for."""
     if debug:
         trace = "".join(traceback.format_exception(failure))
-        click.echo(console.redact(trace), err=True, nl=False)
+        click.echo(plain(console.redact(trace)), err=True, nl=False)
     for leaf in _leaves(failure):
         console.error(_text(leaf, debug=debug))
     return exit_code(failure)

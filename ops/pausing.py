@@ -8,10 +8,11 @@ from typing import Any, Final, TypeVar, get_args
 import click
 
 from ..schemas import Names, Pause, Target
+from ..schemas.limits import MAX_DETAIL
 from ..schemas.services import ServiceKind
 from ..schemas.topology import LANES
 from . import console
-from .submit_prompt import printable
+from .plain_text import one_line
 
 R = TypeVar("R")
 
@@ -96,7 +97,7 @@ def _whole_name(names: Names, queue: str) -> str:
     ]
     if short not in known and not (short.startswith(_TOOL) and short != _TOOL):
         raise click.UsageError(
-            f"No service consumes queue {printable(queue)!r}. These are consumed: "
+            f"No service consumes queue {one_line(queue, 128)!r}. These are consumed: "
             f"{', '.join(known)}, {_TOOL}NAME."
         )
     return f"{names.namespace}.{short}"
@@ -104,7 +105,7 @@ def _whole_name(names: Names, queue: str) -> str:
 
 def shown(target: Target) -> str:
     """A target in words."""
-    return "everything" if target.scope == "all" else f"{target.scope} {printable(target.name)}"
+    return "everything" if target.scope == "all" else f"{target.scope} {one_line(target.name, 128)}"
 
 
 def table(pauses: Iterable[Pause], now: datetime) -> Iterable[str]:
@@ -112,8 +113,8 @@ def table(pauses: Iterable[Pause], now: datetime) -> Iterable[str]:
     rows = [("paused", "by", "since", "until", "reason")]
     for each in pauses:
         until = _clock(each.until, now) if each.until is not None else "resumed"
-        row = (shown(each.target), printable(each.by), _clock(each.at, now), until)
-        rows.append((*row, printable(each.reason)))
+        row = (shown(each.target), one_line(each.by, 64), _clock(each.at, now), until)
+        rows.append((*row, one_line(each.reason, MAX_DETAIL)))
     return console.table(rows)
 
 

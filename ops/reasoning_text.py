@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ..schemas import GenerationResult, ReasoningRecord
-from .dlq_text import one_line
+from .plain_text import one_line
 from .submit_progress import counted
 
 _ENDED: Final = {

@@ -5,7 +5,6 @@ import contextlib
 import os
 import socket
 import sys
-import unicodedata
 from typing import Final, TextIO
 
 import click
@@ -30,6 +29,7 @@ from ..schemas.codec import encode
 from ..schemas.topology import Names
 from ..worker.config import Config
 from ..worker.secrecy import secrecy_of
+from .plain_text import escaped, plain
 from .submit_stream import StreamedText
 
 CALL_OFF_S: Final = 2.0
@@ -102,7 +102,7 @@ async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
         async with asyncio.timeout_at(deadline):
             async for event in handle.events():
                 if as_json:
-                    click.echo(encode(event))
+                    click.echo(escaped(encode(event)))
                 elif isinstance(event.event, Delta):
                     shown.show(event.event)
             shown.end_reasoning()
@@ -147,13 +147,6 @@ def why_not(outcome: Outcome) -> str | None:
 
 
 def printable(text: str, stream: TextIO | None = None) -> str:
-    """Generated text as it may go to a terminal: without the control characters that drive it.
-    `stream` is standard output, where none is named."""
-    if not (stream or sys.stdout).isatty():
-        return text
-    return "".join(
-        "\N{REPLACEMENT CHARACTER}"
-        if unicodedata.category(char) == "Cc" and char not in "\n\t"
-        else char
-        for char in text
-    )
+    """Generated text as it may go to a terminal: without the characters that drive it. `stream` is
+    standard output, where none is named; a file or a program gets the text as it is."""
+    return plain(text) if (stream or sys.stdout).isatty() else text

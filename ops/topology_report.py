@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from ..schemas.topology import LANES, Names, Queue, Topology
 from .console import table
+from .plain_text import plain
 from .topology_check import Difference, describe
 
 
@@ -36,7 +37,10 @@ class Applied(Struct, frozen=True):
         }
 
     def as_text(self) -> Iterator[str]:
-        """For reading, line by line."""
+        """For reading, line by line; names on the broker may be anybody's."""
+        return map(plain, self._lines())
+
+    def _lines(self) -> Iterator[str]:
         yield f"{self.broker}, RabbitMQ {self.server}, namespace {self.namespace}"
         yield from (f"different: {each}" for each in self.differences)
         yield from (f"created: {name}" for name in self.created)
@@ -80,7 +84,10 @@ class Checked(Struct, frozen=True):
         }
 
     def as_text(self) -> Iterator[str]:
-        """For reading, line by line."""
+        """For reading, line by line; names on the broker may be anybody's."""
+        return map(plain, self._lines())
+
+    def _lines(self) -> Iterator[str]:
         yield f"{self.broker}, RabbitMQ {self.server}, namespace {self.namespace}"
         yield from (f"different: {each}" for each in self.differences)
         yield from (f"unchecked: {each}" for each in self.unchecked)

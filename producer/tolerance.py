@@ -1,9 +1,10 @@
 """Property values that the AMQP library can't decode must not tear down the connection.
 
-pamqp raises on a timestamp in microseconds and on names that are not UTF-8, and aiormq then closes
-the connection: every job running on it goes back, and the same message comes again, until the
-delivery limit buries it and perhaps others with it. None of these values decide anything here, so
-what can't be read is replaced. The decoders are looked up in a table, and there they are changed.
+pamqp raises on a timestamp in microseconds, on names that are not UTF-8 and on headers nested some
+hundred levels deep, and aiormq then closes the connection: every job running on it goes back, and
+the same message comes again, until the delivery limit buries it and perhaps others with it. None of
+these values decide anything here, so what can't be read is replaced. The decoders are looked up in
+a table, and there they are changed.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from pamqp import decode
 Decoder = Callable[[bytes], tuple[int, Any]]
 
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
-_FAULTS: Final = (ValueError, OverflowError, OSError)
+_FAULTS: Final = (ValueError, OverflowError, OSError, RecursionError)
 
 
 def install() -> None:

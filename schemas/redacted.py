@@ -59,7 +59,7 @@ _PLAIN: Final[dict[type[Struct], frozenset[str]]] = {
     ReasoningRecord: frozenset({"gate"}),
     CheckRecord: frozenset({"check"}),
     Verdict: frozenset({"checker", "model"}),
-    GenerationResult: frozenset({"job_id", "model", "worker"}),
+    GenerationResult: frozenset({"job_id", "model", "worker", "traceparent"}),
     AgentJob: frozenset({"id", "tools", "task_type", "profile", "reply_to", "traceparent"}),
     AgentContext: frozenset({"id", "by"}),
     Round: frozenset({"job_id"}),

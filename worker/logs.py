@@ -25,8 +25,11 @@ _VLLM_CONFIG: Final = "VLLM_LOGGING_CONFIG_PATH"
 _PASSWORD: Final = re.compile(
     r"(?P<scheme>\b[a-z][a-z0-9+.-]*://[^\s:/@]*):[^\s@/]+@", re.IGNORECASE
 )
-# Escape sequences and other controls must not reach an operator's terminal.
-_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What drives an operator's terminal, turns the direction of what is written on it, or hides in it.
+_CONTROLS: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
+    r"\ud800-\udfff\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 
 @contextmanager
@@ -78,10 +81,10 @@ class HumanFormatter(_OurFormatter):
         job: tuple[str, int] | None = getattr(record, "sluice_job", None)
         when = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         who = f" job={job[0]} attempt={job[1]}" if job else ""
-        line = f"{when} {record.levelname:<7} {_short(record.name)}{who}  {record.getMessage()}"
-        if error := self._error(record):
-            line += "\n" + error
-        return clean(line)
+        # Set in where it goes on: no text in it can pass for a line of its own.
+        said = "\n".join(filter(None, (record.getMessage(), self._error(record))))
+        said = said.replace("\n", "\n    ")
+        return clean(f"{when} {record.levelname:<7} {_short(record.name)}{who}  {said}")
 
 
 class JsonFormatter(_OurFormatter):

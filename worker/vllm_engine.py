@@ -46,6 +46,7 @@ from .engine import (
     Piece,
     Segment,
 )
+from .grammar_trial import GrammarTrials
 from .logs import engine_errors
 from .model_tokenizer import ModelTokenizer
 from .processes import Processes, descendants, kill
@@ -116,6 +117,7 @@ class VllmEngine:
         self._info: EngineInfo | None = None
         self._errors_before = 0
         self._processes: Processes = frozenset()
+        self._grammars = GrammarTrials()
 
     async def open(self) -> EngineInfo:
         """Load the model in a thread: it takes from seconds to minutes."""
@@ -198,6 +200,7 @@ class VllmEngine:
         """Pieces as vLLM brings them."""
         engine = self._running()
         self._check_length(segment.prompt_token_ids)
+        await self._grammars.require(segment.sampling.structured_output)
         try:
             outputs = engine.generate(
                 tokens_input(list(segment.prompt_token_ids)),

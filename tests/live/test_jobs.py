@@ -177,8 +177,26 @@ async def test_structured_output_is_valid_json(site: Site) -> None:
             Reason.UNSUPPORTED,
             "$.sampling.structured_output",
         ),
+        (
+            GenerationJob(
+                prompt="x",
+                sampling=Sampling(
+                    structured_output=StructuredOutput(
+                        regex="(((((a?){100}){100}){100}){100}){100}"
+                    )
+                ),
+            ),
+            Reason.UNSUPPORTED,
+            "$.sampling.structured_output",
+        ),
     ],
-    ids=["prompt too long", "token out of vocabulary", "bias out of vocabulary", "bad grammar"],
+    ids=[
+        "prompt too long",
+        "token out of vocabulary",
+        "bias out of vocabulary",
+        "bad grammar",
+        "grammar that the engine would never be done with",
+    ],
 )
 async def test_what_the_engine_cannot_do_is_rejected_with_its_field(
     site: Site, job: GenerationJob, reason: Reason, field: str

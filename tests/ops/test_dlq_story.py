@@ -13,8 +13,9 @@ from sluicegate.ops.dlq_export import labelled, whole
 from sluicegate.ops.dlq_letter import Head, Letter
 from sluicegate.ops.dlq_story import story
 from sluicegate.ops.dlq_tables import Newest, Tally, counted, listed
-from sluicegate.ops.dlq_text import escaped, excerpt, marked, plain
+from sluicegate.ops.dlq_text import excerpt, marked
 from sluicegate.ops.evaluation import parse
+from sluicegate.ops.plain_text import escaped, plain
 from sluicegate.schemas import (
     Flaw,
     Level,

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shlex
 import socket
 import subprocess
@@ -20,8 +21,10 @@ from sluicegate.ops import doctor_broker, doctor_host, doctor_model
 from sluicegate.ops.broker_program import require_programs
 from sluicegate.ops.doctor_findings import Finding, is_healthy, line, note, ok, summary, trouble
 from sluicegate.ops.doctor_model import Told
+from sluicegate.ops.doctor_rights import ROLES, Role, needs
 from sluicegate.ops.management import Depth
 from sluicegate.ops.private_broker import PrivateBroker
+from sluicegate.ops.topology_roles import roles
 from sluicegate.producer import Producer
 from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.schemas import GenerationJob, Names
@@ -251,6 +254,15 @@ async def test_drift_and_rights_and_a_queue_that_nobody_takes_from(node: Private
     assert f"read from queue {NAMES.jobs_queue('interactive')}" in found["rights (worker)"]["said"]
     assert NAMES.jobs_queue("batch") not in found["rights (worker)"]["said"]
     assert "nobody takes them" in found["queues"]["said"]
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_it_asks_after_no_right_that_the_role_has_not(role: Role) -> None:
+    """The users that `sluice topology definitions` prints are healthy."""
+    (user,) = (each for each in roles(NAMES) if each.name == role)
+    wanted = needs(role, NAMES)
+    assert [each for each in wanted.writes if not re.search(user.write, each)] == []
+    assert [each for each in wanted.reads if not re.search(user.read, each)] == []
 
 
 @pytest.mark.broker

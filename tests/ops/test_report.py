@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sluicegate.ops.dlq_export import labelled, whole
 from sluicegate.ops.dlq_letter import Letter, Properties, read_letter
-from sluicegate.ops.dlq_text import escaped
+from sluicegate.ops.plain_text import escaped
 from sluicegate.ops.report_charts import lines, seconds, stacked, strip
 from sluicegate.ops.report_figures import Gathering, Span
 from sluicegate.ops.report_html import esc, marked, page

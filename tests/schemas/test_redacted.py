@@ -71,7 +71,10 @@ MARK = marker()
 # Long enough that a piece of it is nobody's name; no controls, which messages may not have.
 SECRETS = st.text(
     st.characters(codec="utf-8", categories=("L", "N", "P", "Zs")), min_size=PIECE, max_size=60
-).filter(lambda text: text.strip() and len(set(text)) > 3)
+).filter(
+    # In a path, a name of ours stays; tests draw those now and then.
+    lambda text: text.strip() and len(set(text)) > 3 and text.strip("abcdefghijklmnopqrstuvwxyz_")
+)
 
 
 def verdict(secret: str) -> Verdict:
@@ -225,6 +228,7 @@ def letters(secret: str) -> list[DeadLetter]:
         stop_string=secret,
         lineage=lineage(secret),
         finished_at=AT,
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
         metadata={"m": secret},
     )
     return [
