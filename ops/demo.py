@@ -112,7 +112,7 @@ def demo_jobs() -> list[DemoJob]:
     # Left alone it goes on to a hundred.
     five = structs.replace(_CALM, stop=("\n6.",))
     return [
-        ask("question", "What is the capital of France?"),
+        ask("question", "Name the capital of France."),
         ask("question", "Why is the sky blue? Answer in two sentences."),
         DemoJob("conversation", GenerationJob(messages=conversation, sampling=_CALM, stream=True)),
         ask("summary", f"Summarize in one sentence: {_ARTICLE}", profile="summary"),

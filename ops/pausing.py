@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar, get_args
 
 import click
+import msgspec
 
 from ..schemas import Names, Pause, Target
 from ..schemas.limits import MAX_DETAIL
@@ -74,7 +75,7 @@ def target_of(
     if kind is not None:
         named.append(Target("kind", kind))
     if service is not None:
-        named.append(Target("service", service))
+        named.append(_service(service))
     if lane is not None:
         named.append(Target("queue", names.jobs_queue(lane)))
     if queue is not None:
@@ -82,6 +83,18 @@ def target_of(
     if len(named) > 1:
         raise click.UsageError("Name one target: --all, --kind, --worker, --lane or --queue.")
     return named[0] if named else None
+
+
+def _service(name: str) -> Target:
+    target = Target("service", name)
+    try:
+        # What is too long is nobody's name, and no service could read it.
+        msgspec.convert(msgspec.to_builtins(target), Target)
+    except msgspec.ValidationError as error:
+        raise click.UsageError(f"{one_line(name, 128)!r} is no service's name: {error}") from error
+    if not name.strip():
+        raise click.UsageError("A service's name is not empty; --all means all of them.")
+    return target
 
 
 def _whole_name(names: Names, queue: str) -> str:

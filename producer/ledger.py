@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Generic, TypeVar
 
 from ..schemas.errors import SluiceError
-from ..schemas.results import GenerationResult
+from ..schemas.results import Cancelled, GenerationResult
 from .event_log import EventLog
 
 SETTLED_KEPT: Final = 10_000
@@ -167,6 +167,9 @@ class Ledger(Generic[D]):
         self._called_off.pop(job_id, None)
         if (slot := self._live(job_id)) is not None:
             slot.called_off = False
+            if slot.result is not None and isinstance(slot.result.outcome, Cancelled):
+                # Its handles have their answer; this job has none yet.
+                del self._slots[job_id]
 
     def lend(self, slot: Slot) -> Held[D] | None:
         """A job's result, to be worked on and then `done` or given back; None where none is."""

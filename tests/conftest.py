@@ -5,6 +5,7 @@
 
 import os
 import secrets
+import signal
 from collections.abc import AsyncGenerator
 
 import pytest
@@ -13,6 +14,11 @@ from sluicegate.ops.private_broker import PrivateBroker, broker_or_private
 from sluicegate.producer import declare
 from sluicegate.producer.connection import close, connect, open_channel
 from sluicegate.schemas import topology
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has started the suite in the background. Tests that press Ctrl-C need it for their
+    # children.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest_asyncio.fixture(scope="session")

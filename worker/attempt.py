@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from ..producer.subscription import Delivery
 from ..schemas import GenerationJob
-from .endings import DeadlinePassed, Ending, Faulted, Interrupted, Report, TimedOut
+from .endings import Cancelled, DeadlinePassed, Ending, Faulted, Interrupted, Report, TimedOut
 from .event_stream import JobEvents
 from .lanes import LaneSlots
 from .registry import Key
@@ -77,6 +77,11 @@ class Attempt:
         """Whether it was ended from outside."""
         return self._imposed is not None
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether that was because the job was called off."""
+        return isinstance(self._imposed, Cancelled)
+
     def report(self, ending: Ending) -> Report:
         """What happened, up to now."""
         return self._session.report(ending, self.queued_s)
@@ -87,7 +92,7 @@ class Attempt:
         The time limit begins when a slot is free.
         """
         if not await self._slot(slots):
-            return self.report(self._imposed or self._too_late() or Interrupted("no slot"))
+            return self.report(self._imposed or self._deadline_passed())
         try:
             ending = self._imposed or self._too_late() or await self._within(limit_s)
         finally:
@@ -103,7 +108,7 @@ class Attempt:
         try:
             await asyncio.wait([self._task], timeout=self._left_s())
         except asyncio.CancelledError:
-            if not self._task.cancel():
+            if not self._task.cancel() and not self._task.cancelled():
                 slots.release(self.job.lane)
             raise
         if not self._task.done():
@@ -124,6 +129,11 @@ class Attempt:
             return DeadlinePassed(deadline)
         return None
 
+    def _deadline_passed(self) -> Ending:
+        """It was waited for by a clock that can't be set: the other one may not show it yet."""
+        deadline = self.job.deadline
+        return DeadlinePassed(deadline) if deadline is not None else Interrupted("no slot")
+
     async def _within(self, limit_s: float) -> Ending:
         self.begun = True
         deadline = self.job.deadline
@@ -131,6 +141,7 @@ class Attempt:
         timed_out = False
         if deadline is not None:
             left_s = min(limit_s, (deadline - datetime.now(UTC)).total_seconds())
+        until_deadline = left_s < limit_s
         # Whoever cancels this task cancels the session with it; `end` cancels the session alone.
         try:
             async with asyncio.TaskGroup() as group:
@@ -148,5 +159,5 @@ class Attempt:
         if self._imposed is not None:
             return self._imposed
         if timed_out:
-            return self._too_late() or TimedOut(limit_s)
+            return self._deadline_passed() if until_deadline else TimedOut(limit_s)
         return Faulted("the engine cancelled the request by itself")

@@ -101,7 +101,10 @@ class CheckIntake:
                 same.deliveries.append(delivery)
             else:
                 self._start(self._answer_after(same, examination), "answer after")
-        elif self._registry.settled(examination.key) is not None:
+        elif (settled := self._registry.settled(examination.key)) is not None and (
+            not settled.is_cancelled or self._is_unwanted(candidate)
+        ):
+            # But for one that was published after its id was called off: that is another job.
             metrics.DUPLICATES.inc()
             self._start(self._answer_again(examination), "answer again")
         else:

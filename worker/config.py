@@ -4,12 +4,16 @@ environment variable `SLUICE_<FIELD>` and a flag `--<field>`, in that order of r
 import os
 import socket
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, structs
 
 from ..schemas import Lane, SluiceError
 from ..schemas.topology import DEFAULT_NAMESPACE, LANES
+
+# AMQP counts what a consumer may hold in 16 bits.
+MOST_SLOTS: Final = 65_535
+_DIGITS: Final = 9
 
 
 def _is(description: str, **limits: Any) -> Meta:
@@ -243,7 +247,8 @@ def lanes(config: Config) -> dict[Lane, int]:
     found: dict[Lane, int] = {}
     for part in config.lanes.split(","):
         name, _, number = part.strip().partition("=")
-        if name not in LANES or not number.isdecimal() or int(number) < 1 or name in found:
+        is_number = number.isdecimal() and len(number) <= _DIGITS and int(number) > 0
+        if name not in LANES or not is_number or name in found:
             raise ConfigError(
                 f"lanes: {part.strip()!r} is not one of {', '.join(LANES)} with a number of "
                 "slots, each once, such as interactive=8,batch=8"
@@ -281,6 +286,11 @@ def secured(config: Config) -> Config:
 def check(config: Config) -> None:
     """Raise ConfigError where settings that are fine alone don't go together."""
     wanted = slots(config)
+    if wanted > MOST_SLOTS:
+        raise ConfigError(
+            f"lanes: {wanted} slots are more than a consumer can ask for at once; name at most "
+            f"{MOST_SLOTS} in all, and start more workers"
+        )
     at_once = config.engine_args.get("max_num_seqs")
     if isinstance(at_once, int) and at_once < wanted:
         raise ConfigError(

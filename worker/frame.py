@@ -18,7 +18,7 @@ from ..producer import connection as broker
 from ..producer.subscription import Delivery, Subscription
 from ..producer.tasks import end
 from ..producer.versions import remarks, require_version
-from ..schemas import Names, topology
+from ..schemas import Names, Pause, topology
 from ..schemas.services import Said, ServiceKind, ServiceState
 from . import consumer_timeout, metrics
 from .config import Config, ConfigError, secured, worker_name
@@ -356,16 +356,19 @@ class Service(ABC):
 
     def _mind_pauses(self) -> None:
         now = datetime.now(UTC)
+        # A lane has two consumers of one queue.
+        changed: dict[str, Pause | None] = {}
         for each in self._subscriptions:
             pause = self._control.pauses.on(each.queue, now)
             if (pause is not None) == each.is_held_by(PAUSED):
                 continue
             if pause is not None:
                 each.hold(PAUSED)
-                said = f"{each.queue}: {told(pause)}"
             else:
                 each.release(PAUSED)
-                said = f"{each.queue}: no longer paused"
+            changed[each.queue] = pause
+        for queue, pause in changed.items():
+            said = f"{queue}: {told(pause) if pause is not None else 'no longer paused'}"
             log.info(said)
             self._herald.say("paused" if pause is not None else "resumed", said)
         self._mind_state(now)
@@ -373,9 +376,11 @@ class Service(ABC):
     def _mind_state(self, now: datetime) -> None:
         """Paused is who takes nothing at all because it was told so."""
         held = [each.is_held_by(PAUSED) for each in self._subscriptions]
-        if self._state == "ready" and held and all(held):
+        if self._state in ("ready", "paused") and held and all(held):
             pause = self._control.pauses.on(self._subscriptions[0].queue, now)
-            self._turn("paused", told(pause) if pause is not None else "paused", "paused")
+            # Of two pauses one may be over, and the other is the reason now.
+            is_news = "paused" if self._state == "ready" else None
+            self._turn("paused", told(pause) if pause is not None else "paused", is_news)
         elif self._state == "paused" and not all(held):
             self._turn("ready", None, "resumed")
 

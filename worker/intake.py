@@ -99,12 +99,17 @@ class Intake:
             return
         key = (job.id, job.attempt)
         if (attempt := self._registry.running(key)) is not None:
+            if attempt.is_cancelled and not self._is_cancelled(job):
+                self._start(self._take_after(attempt, delivery), f"take after {job.id}")
+                return
             metrics.DUPLICATES.inc()
             if attempt.job.reply_to == job.reply_to:
                 attempt.join(delivery)
             else:
                 self._start(self._answer_after(attempt, job, delivery), f"answer after {job.id}")
-        elif self._registry.settled(key) is not None:
+        elif (settled := self._registry.settled(key)) is not None and (
+            not settled.is_cancelled or self._is_cancelled(job)
+        ):
             metrics.DUPLICATES.inc()
             self._start(self._answer_again(job, delivery), f"answer again {job.id}")
         elif not self._is_cancelled(job) and (
@@ -275,6 +280,11 @@ class Intake:
             if done.sent and settlement.event is not None:
                 self._events.of(job).emit(settlement.event)
                 log.info("passed on: the engine failed here before")
+
+    async def _take_after(self, attempt: Attempt, delivery: Delivery) -> None:
+        """What was published after its id was called off is another job, and no duplicate."""
+        await attempt.over.wait()
+        self.take(delivery)
 
     async def _answer_after(self, attempt: Attempt, job: GenerationJob, delivery: Delivery) -> None:
         """A duplicate that somebody else waits for: the same text, on another reply key."""

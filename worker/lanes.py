@@ -57,7 +57,8 @@ class LaneSlots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.release(lane)
-            else:
+            elif turn in self._waiting[lane]:
+                # Else its turn came between the cancelling and this moment, and was passed over.
                 self._waiting[lane].remove(turn)
             raise
 

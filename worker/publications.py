@@ -110,6 +110,11 @@ class Settlement(Struct, frozen=True):
         return all(each.sent for each in self.publications)
 
     @property
+    def is_cancelled(self) -> bool:
+        """Whether the job ended because it was called off."""
+        return isinstance(self.outcome, outcomes.Cancelled)
+
+    @property
     def weight(self) -> int:
         """How much memory it holds, in bytes, roughly."""
         return 2_000 + sum(_weight(each.message) for each in self.publications)

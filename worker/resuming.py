@@ -110,6 +110,7 @@ def _unfit(progress: Progress, state: State) -> str:
     before the tokens are read."""
     job, info, tokens = state.job, state.info, progress.tokens
     most = max(tokens, default=0)
+    asked = len(tokens) - progress.inserted
     structured = job.sampling.structured_output is not None
     in_grammar = structured and not (progress.may_open or progress.in_block)
     reasons = {
@@ -122,8 +123,8 @@ def _unfit(progress: Progress, state: State) -> str:
         "reasoning was told apart in another way where it was written": (
             (progress.thought is None) != (state.written.thinking is None)
         ),
-        f"it has {len(tokens)} tokens, more than max_tokens, {job.sampling.max_tokens}": (
-            len(tokens) - progress.inserted > job.sampling.max_tokens
+        f"{asked} of its tokens count, more than max_tokens, {job.sampling.max_tokens}": (
+            asked > job.sampling.max_tokens
         ),
         "it ends in the middle of what a grammar holds": in_grammar and len(tokens) > progress.base,
     }

@@ -116,7 +116,9 @@ def _without_text(result: GenerationResult, outcome: Outcome, lineage: Lineage) 
         result,
         outcome=outcome,
         text="",
+        reasoning=None,
         finish_reason=None,
+        stop_string=None,
         lineage=lineage,
         finished_at=datetime.now(UTC),
     )

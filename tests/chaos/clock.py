@@ -4,6 +4,7 @@ What it shows is shifted: `time.time`, and `datetime.now` in every module of our
 go on as they are, as they do where an operator or NTP sets the time.
 """
 
+import os
 import signal
 import sys
 import time
@@ -11,8 +12,11 @@ from datetime import datetime, timedelta, tzinfo
 from typing import Any, Final
 
 JUMP_S: Final = 3_600.0
-BACK: Final = signal.SIGUSR1
-FORWARD: Final = signal.SIGUSR2
+# No service has a use of its own for these.
+BACK: Final = signal.SIGRTMIN
+FORWARD: Final = signal.SIGRTMAX
+# On standard error, each time: another handler of the signal would keep it from happening.
+SAID: Final = "the clock is set"
 
 _real_time = time.time
 _shift_s = 0.0
@@ -58,3 +62,4 @@ def install() -> None:
 
 def _on_signal(number: int, frame: object) -> None:
     jump(-JUMP_S if number == BACK else JUMP_S)
+    os.write(2, f"{SAID}, {_shift_s:+g} s off\n".encode())

@@ -111,7 +111,7 @@ class Injector:
                 await asyncio.sleep(step.length_s)
                 await site.restart(step.target)
             case "clock set back" | "clock set forward":
-                await self._shift(step)
+                return await self._shift(step)
             case _:
                 assert proxy is not None
                 match step.fault:
@@ -129,8 +129,8 @@ class Injector:
                         await self._stall(step)
         return ""
 
-    async def _shift(self, step: Step) -> None:
-        """An hour off, and then right again."""
+    async def _shift(self, step: Step) -> str:
+        """An hour off, and then right again; a note where the service did not follow."""
         service = self._site.services[step.target]
         ways = [clock.BACK, clock.FORWARD]
         if step.fault == "clock set forward":
@@ -138,9 +138,12 @@ class Injector:
         self.shifted.add((step.target, step.fault))
         # Not yet ready it might not know the signal, which would end it.
         await self._site.ready(step.target)
+        before, pid = _times_set(service), service.pid
         service.signal(ways[0])
         await asyncio.sleep(step.length_s)
         service.signal(ways[1])
+        note = await _until(lambda: _now(_times_set(service) == before + 2), ACK_S)
+        return note or ("" if service.runs and service.pid == pid else "the service ended of it")
 
     async def _alarm(self, command: tuple[str, ...], length_s: float) -> None:
         await self._site.broker.control(*command)
@@ -218,6 +221,10 @@ class Injector:
             "jobs_batch": names.jobs_queue("batch"),
         }[target]
         return next(each for each in topology(names.namespace).queues if each.name == name)
+
+
+def _times_set(service: ServiceProcess) -> int:
+    return service.log_file.read_text(errors="replace").count(clock.SAID)
 
 
 async def _drained(service: ServiceProcess) -> None:

@@ -60,6 +60,7 @@ TWICE: Final = 0.03
 DEADLINE: Final = timedelta(minutes=30)
 # No answer holds it, but those that the script makes so.
 WORD: Final = "pineapple"
+AGENT_TEXT: Final = "The bill was found, kept and paid."
 REPLY: Final = "chaos"
 TOOLS: Final = ("put", "pay", "look")
 
@@ -79,6 +80,19 @@ def kind_in(job: str) -> Kind | None:
     """The kind that an id tells; None where it is no id of ours."""
     word = job.partition("-")[0]
     return next((kind for kind in KINDS if kind == word), None)
+
+
+def text_in(job: str, attempt: int) -> str | None:
+    """What the script says to a job in the end, whatever happened on the way; None where the job is
+    none of ours."""
+    kind = kind_in(job)
+    if kind is None:
+        return None
+    if kind == "agent":
+        return AGENT_TEXT
+    number = job.partition("-")[2]
+    text = f"Number {number} is one of many, and nobody has ever had a doubt about it."
+    return f"{text} It goes well with {WORD}." if kind == "again" and attempt > 1 else text
 
 
 def published_twice(seed: int, number: int) -> bool:

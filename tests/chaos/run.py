@@ -113,6 +113,7 @@ async def run(setup: Setup, folder: Path, say: Callable[[str], None]) -> Report:
             [letter_in(each.body, each.kind) for each in dead],
             injector.late(),
             effects.read_text().splitlines() if effects.exists() else (),
+            scripted=setup.engine == "scripted",
         )
         for job in [*counted.lost, *counted.unmarked, *counted.unexpected][:5]:
             for line in history(job, watch.lines, injected, folder):

@@ -9,7 +9,7 @@ from sluicegate.worker.engine import EngineError, Piece, Segment
 from sluicegate.worker.scripted import ScriptedEngine
 
 from ..worker.agent.troupe import answer, call, calls, script
-from .jobs import WORD
+from . import jobs
 
 SLOW_S: Final = 1.5
 
@@ -22,7 +22,7 @@ def _play(number: int, _prompt: str) -> str:
         case 2:
             return call("pay", what="the bill")
         case _:
-            return answer("The bill was found, kept and paid.")
+            return answer(jobs.AGENT_TEXT)
 
 
 _PLAYED: Final = script(_play)
@@ -31,12 +31,12 @@ _PLAYED: Final = script(_play)
 def say(segment: Segment, prompt: str) -> str:
     """The answer to a prompt of `jobs.make`."""
     job, attempt = segment.request_id.split(":")[:2]
-    kind, _, number = job.partition("-")
+    kind = jobs.kind_in(job)
     if kind == "agent":
         return _PLAYED(segment, prompt)
-    text = f"Number {number} is one of many, and nobody has ever had a doubt about it."
-    if kind == "again" and int(attempt) > 1:
-        return f"{text} It goes well with {WORD}."
+    if kind is None:  # the canary
+        return prompt
+    text = jobs.text_in(job, int(attempt)) or ""
     if kind == "garbled" and not segment.carried:
         return f"{text[:24]}\x00\x00{text[24:]}"
     return text

@@ -32,6 +32,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     attempt: int
     kind: str
     worker: str = ""
+    text: str = ""
 
     @property
     def key(self) -> Key:
@@ -81,13 +82,15 @@ def tally(
     letters: Sequence[Letter],
     late: frozenset[str] = frozenset(),
     effects: Iterable[str] = (),
+    *,
+    scripted: bool = False,
 ) -> Tally:
     """The counts.
 
     `lines`: the backend's journal. `published`: every result that a service put out, duplicates
     included. `letters`: all dead letters. `late`: services that may have made a deadline pass
     which had not, for their clock was wrong; an agent service sets deadlines itself. `effects`: a
-    line for each time that a tool with an effect ran.
+    line for each time that a tool with an effect ran. `scripted`: texts are those of the script.
 
     - published: jobs that the backend tried to publish; acknowledged: those that the broker
       confirmed; refused: those that surely were not stored.
@@ -99,7 +102,7 @@ def tally(
       marked_reached: those that the backend took all the same, after a restart of its own.
     - unmarked: jobs with results under two attempts.
     - unexpected: results of jobs that nobody published, or whose publish surely failed.
-    - unexplained: outcomes and dead letters that their kind of job can't have.
+    - unexplained: outcomes, texts and dead letters that their kind of job can't have.
     """
     tries: Counter[str] = Counter()
     refusals: Counter[str] = Counter()
@@ -140,6 +143,7 @@ def tally(
         parked=sorted(job for job in lost if job in dead),
         unexplained=[
             *_odd_outcomes(published, late),
+            *(_odd_texts(published) if scripted else ()),
             *_odd_letters(letters, late),
         ],
         outcomes=dict(Counter(ends.values())),
@@ -156,6 +160,15 @@ def _odd_outcomes(published: Sequence[Outcome], late: frozenset[str]) -> list[st
         if not fits or (one.kind == "expired" and one.worker not in late):
             odd.append(f"{one.job} attempt {one.attempt}: {one.kind} by {one.worker}")
     return odd
+
+
+def _odd_texts(published: Sequence[Outcome]) -> list[str]:
+    """A text that was cut short, doubled or mixed up on its way is not delivered."""
+    return [
+        f"{one.job} attempt {one.attempt}: completed by {one.worker} with {one.text!r}"
+        for one in published
+        if one.kind == "completed" and one.text != jobs.text_in(one.job, one.attempt)
+    ]
 
 
 def _odd_letters(letters: Sequence[Letter], late: frozenset[str]) -> list[str]:
@@ -185,7 +198,13 @@ def outcome_in(body: bytes) -> Outcome:
     """What a message on a queue of results says."""
     result = msgspec.json.decode(body, type=GenerationResult)
     kind = str(result.outcome.__struct_config__.tag)
-    return Outcome(job=result.job_id, attempt=result.attempt, kind=kind, worker=result.worker or "")
+    return Outcome(
+        job=result.job_id,
+        attempt=result.attempt,
+        kind=kind,
+        worker=result.worker or "",
+        text=result.text,
+    )
 
 
 def letter_in(body: bytes, kind: str) -> Letter:

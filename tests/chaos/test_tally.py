@@ -112,6 +112,17 @@ def test_outcomes_that_do_not_fit_the_job() -> None:
     assert tally(dated, expired, [], frozenset({"worker-1"})).ok
 
 
+def test_a_text_that_is_not_what_the_script_says_is_told() -> None:
+    lines = story("try", "stored", "result")
+    text = jobs.text_in("plain-1-0", 1) or ""
+    for wrong in ("", text[:-1], text + text, text.replace("1-0", "1-1")):
+        outcome = msgspec.structs.replace(done(), text=wrong)
+        assert len(tally(lines, [outcome], [], scripted=True).unexplained) == 1
+        assert tally(lines, [outcome], []).ok
+    assert tally(lines, [msgspec.structs.replace(done(), text=text)], [], scripted=True).ok
+    assert jobs.text_in("again-1-0", 2) != jobs.text_in("again-1-0", 1)
+
+
 def test_dead_letters_are_explained_by_their_job() -> None:
     hopeless = Letter(job="hopeless-1-0", reason="checks_rejected", worker="checker-1")
     assert tally([], [], [hopeless]).ok

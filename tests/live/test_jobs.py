@@ -38,7 +38,7 @@ async def test_a_question_is_answered(site: Site) -> None:
         result = await run(
             producer,
             GenerationJob(
-                prompt="What is the capital of France?", sampling=GREEDY, metadata=metadata
+                prompt="Name the capital of France.", sampling=GREEDY, metadata=metadata
             ),
         )
     assert result.outcome == Completed()
@@ -56,7 +56,7 @@ async def test_a_question_is_answered(site: Site) -> None:
 async def test_prompt_messages_and_tokens_are_three_ways_to_say_the_same(site: Site) -> None:
     from transformers import AutoTokenizer
 
-    question = "What is the capital of France?"
+    question = "Name the capital of France."
     tokenizer = AutoTokenizer.from_pretrained(site.settings["model"])  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     tokens: list[int] = tokenizer.apply_chat_template(  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
         [{"role": "user", "content": question}], add_generation_prompt=True, return_dict=False
@@ -114,7 +114,7 @@ async def test_sampling_is_carried_out(site: Site) -> None:
         stopped = await run(
             producer,
             GenerationJob(
-                prompt="What is the capital of France?",
+                prompt="Name the capital of France.",
                 sampling=Sampling(temperature=0, stop=("Paris",)),
             ),
         )
@@ -125,7 +125,7 @@ async def test_sampling_is_carried_out(site: Site) -> None:
         banned = await run(
             producer,
             GenerationJob(
-                prompt="What is the capital of France?",
+                prompt="Name the capital of France.",
                 sampling=Sampling(temperature=0, max_tokens=16, bad_words=("Paris",)),
             ),
         )

@@ -125,6 +125,8 @@ async def test_pausing_shows_what_is_paused_and_resuming_lifts_it(
         (("pause", "--reason", "x"), "Name what to pause"),
         (("pause", "--all", "--for", "soon"), "10m"),
         (("pause", "--all", "--for", "0s"), "10m"),
+        (("pause", "--worker", " "), "not empty"),
+        (("pause", "--worker", "x" * 300), "length <= 256"),
         (("resume",), "Name what to resume"),
     ],
 )

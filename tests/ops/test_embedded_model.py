@@ -55,7 +55,7 @@ def test_it_answers_through_its_chat_template(
     assert model.generation_config.pad_token_id == tokenizer.pad_token_id
     assert tokenizer.model_max_length == model.config.max_position_embeddings == 8192
 
-    chat = [{"role": "user", "content": "What is the capital of France?"}]
+    chat = [{"role": "user", "content": "Name the capital of France."}]
     prompt = tokenizer.apply_chat_template(
         chat, add_generation_prompt=True, return_tensors="pt", return_dict=True
     )

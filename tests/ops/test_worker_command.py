@@ -58,6 +58,8 @@ def test_without_a_model_the_embedded_one_is_used_offline(
         (["--engine", "scripted", "--amqp-url", "amqp://u:secret@127.0.0.1:1/"], 3, "can't reach"),
         (["--engine", "scripted", "--lanes", "slow=1"], 2, "lanes"),
         (["--lanes", "batch=0"], 2, "lanes"),
+        (["--lanes", "batch=" + "9" * 5000], 2, "lanes"),
+        (["--engine", "scripted", "--lanes", "batch=60000,interactive=6000"], 2, "at most 65535"),
     ],
 )
 def test_it_says_why_it_can_not_start(arguments: list[str], code: int, said: str) -> None:

@@ -5,13 +5,14 @@ import gc
 from collections.abc import Callable
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from sluicegate.producer.errors import ProducerClosed
 from sluicegate.producer.ledger import Held, Ledger, Slot
-from sluicegate.schemas import Completed, GenerationResult
+from sluicegate.schemas import Cancelled, Completed, GenerationResult
 
 
 def result(job_id: str = "a", attempt: int = 1, text: str = "") -> GenerationResult:
@@ -120,6 +121,22 @@ async def test_a_job_published_again_gets_its_second_answer(
     assert ledger.arrive(result(text="second"), 2) == []
     assert take(ledger, again) == 2
     assert again.result == result(text="second")
+
+
+async def test_a_job_published_after_it_was_called_off_waits_for_its_own_answer(
+    ledger: Ledger[int],
+) -> None:
+    first = ledger.slot("a")
+    ledger.want("a")
+    called_off = msgspec.structs.replace(result(), outcome=Cancelled())
+    ledger.call_off(first, called_off)
+    ledger.want("a")
+    second = ledger.slot("a")
+    assert second.result is None
+    assert ledger.arrive(result(text="again"), 1) == []
+    assert take(ledger, second) == 1
+    assert second.result == result(text="again")
+    assert first.result == called_off
 
 
 async def test_only_so_many_settled_results_are_remembered(deferred: Deferred) -> None:

@@ -12,7 +12,7 @@ import click
 import msgspec
 from sluicegate.ops.console import print_json
 
-from .figures import claim, saving
+from .claims import claim, saving
 from .pages import cases, headline, side_by_side, write
 from .run import Options, plans, run, shown
 
@@ -29,7 +29,7 @@ COMMAND = "make proof"
 @click.option("--side-rate", default=0.2, show_default=True, help="Their rate of faults.")
 @click.option("--seed", default=1, show_default=True, help="Of prompts, faults and texts.")
 @click.option("--concurrency", default=8, show_default=True, help="Jobs at once.")
-@click.option("--batch", default=40, show_default=True, help="Jobs of one turn.")
+@click.option("--batch", default=25, show_default=True, help="Jobs of one turn.")
 @click.option("--minutes", default=40.0, show_default=True, help="Begin no batch after so long.")
 @click.option("--compiled", is_flag=True, help="Compile the model: minutes first, faster then.")
 @click.option(

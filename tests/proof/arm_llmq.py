@@ -19,8 +19,7 @@ from typing import Any, Final
 import msgspec
 from sluicegate.schemas import GenerationJob
 
-from .arms import RESULT_S, Place
-from .contender import Came, Contender
+from .contender import RESULT_S, Came, Contender, Place
 
 VERSION: Final = "0.0.9"
 NEEDS: Final = ("llmq", "pydantic", "dotenv", "httpx")

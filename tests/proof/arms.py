@@ -1,24 +1,21 @@
 """The contenders of the proof: each takes a job off a real queue and brings a text, or none."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Final
 
-import aio_pika
 import msgspec
-from aio_pika.abc import AbstractIncomingMessage
-from msgspec import Struct
 from sluicegate.producer import Producer
 from sluicegate.rollback import attempt_seed
-from sluicegate.schemas import GenerationJob, GenerationResult, Names
+from sluicegate.schemas import GenerationJob, GenerationResult
 from sluicegate.worker.checker import Checker
 from sluicegate.worker.config import Config
 from sluicegate.worker.service import Worker
 
 from ..live.checks_bench import running
-from .contender import Came, Contender
+from .arm_plain import Answerer
+from .contender import RESULT_S, Came, Contender, Place
 from .judge import Judge
 from .scorer import NoScores
 from .tap import Tap, TappedEngine
@@ -28,16 +25,6 @@ CHECKS: Final = (
     "[base]\ncheck_perplexity = false\ncheck_relevance = false\ncheck_coherence = false\n"
 )
 _TRIES: Final = 3
-RESULT_S: Final = 120.0
-
-
-class Place(Struct, frozen=True, kw_only=True):
-    """Where the contenders run. `folder` is for files of theirs."""
-
-    url: str
-    namespace: str
-    concurrency: int
-    folder: Path
 
 
 @asynccontextmanager
@@ -83,59 +70,6 @@ def came(result: GenerationResult) -> Came:
         retries=len(attempts) - 1,
         dead=not result.ok,
     )
-
-
-Answerer = Callable[[GenerationJob], Awaitable[Came]]
-
-
-@asynccontextmanager
-async def plain(place: Place, answer: Answerer) -> AsyncGenerator[Contender]:
-    """A worker and a backend as a careful person writes them on aio-pika: persistent messages,
-    confirmed publishes, the job acknowledged behind its result. `answer` is what it does with a
-    job."""
-    names = Names(place.namespace)
-    waiting: dict[str, asyncio.Future[Came]] = {}
-
-    async with await aio_pika.connect(place.url) as connection:
-        publishing = await connection.channel()
-        jobs = await publishing.get_exchange(names.jobs)
-        results = await publishing.get_exchange(names.results)
-        consuming = await connection.channel()
-        await consuming.set_qos(prefetch_count=place.concurrency)
-
-        async def on_job(message: AbstractIncomingMessage) -> None:
-            job = msgspec.json.decode(message.body, type=GenerationJob)
-            body = msgspec.json.encode(await answer(job))
-            await _publish(results, "default", body, job.id)
-            await message.ack()
-
-        async def on_result(message: AbstractIncomingMessage) -> None:
-            await message.ack()
-            waiting.pop(message.message_id or "").set_result(
-                msgspec.json.decode(message.body, type=Came)
-            )
-
-        await (await consuming.get_queue(names.jobs_queue("interactive"))).consume(on_job)
-        backend = await connection.channel()
-        await backend.set_qos(prefetch_count=256)
-        await (await backend.get_queue(names.results_queue("default"))).consume(on_result)
-
-        async def run(job: GenerationJob) -> Came:
-            waiting[job.id] = future = asyncio.get_running_loop().create_future()
-            await _publish(jobs, names.jobs_key("interactive"), msgspec.json.encode(job), job.id)
-            async with asyncio.timeout(RESULT_S):
-                return await future
-
-        yield run
-
-
-async def _publish(
-    exchange: aio_pika.abc.AbstractExchange, key: str, body: bytes, message_id: str
-) -> None:
-    message = aio_pika.Message(
-        body, delivery_mode=aio_pika.DeliveryMode.PERSISTENT, message_id=message_id
-    )
-    await exchange.publish(message, key, mandatory=True)
 
 
 def unjudged(tap: Tap) -> Answerer:

@@ -1,6 +1,7 @@
 """Who takes part in the proof, and what they bring. Imports no engine."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Final
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ GATED: Final = "sluicegate"
 REPETITION: Final = "repetition_detection"
 JUDGED: Final = "judge at the end"
 LLMQ: Final = "llmq"
+RESULT_S: Final = 120.0
 MEANING: Final = {
     PLAIN: "a careful worker on aio-pika that delivers what vLLM says",
     GATED: "streaming gates in the worker, and a checker for the jobs that ask for one",
@@ -18,6 +20,15 @@ MEANING: Final = {
     JUDGED: "the plain worker; the same gates and checks on the whole answer, at most 3 tries",
     LLMQ: "the queue and worker of llmq, with this engine in its place for one",
 }
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where the contenders run. `folder` is for files of theirs."""
+
+    url: str
+    namespace: str
+    concurrency: int
+    folder: Path
 
 
 class Came(Struct, frozen=True, kw_only=True):

@@ -7,9 +7,8 @@ from statistics import mean
 from typing import Final
 
 from msgspec import Struct
-from sluicegate.ops.intervals import harm_bound
 
-from .contender import GATED, JUDGED, PLAIN
+from .contender import GATED, PLAIN
 from .oracle import goes_round
 from .race import Outcome, Turn
 
@@ -35,7 +34,9 @@ class Row(Struct, frozen=True, kw_only=True):
     `touched` were cut or made again, `good_lost` brought no text. `broke_rule`: delivered without
     the word that the job demands. `wasted`: tokens generated that are in no valid answer.
     `looping`: delivered without a fault, and going round in circles by the model's own doing.
-    `waste_each`: of these, for each struck job. `rest`: seconds in the engine, for each of them."""
+    `waste_each`: of these, for each struck job; `engine_each_s`: seconds in the engine, for each of
+    them. `calm_ratio`: as `rate_ratio`, over the batches in which nothing was touched, so that
+    repairs are not in it; they have `calm_jobs` jobs."""
 
     arm: str
     jobs: int
@@ -56,6 +57,8 @@ class Row(Struct, frozen=True, kw_only=True):
     p95_ratio: Estimate | None
     tokens_per_s: float
     rate_ratio: Estimate | None
+    calm_ratio: Estimate | None
+    calm_jobs: int
     tokens: int
     wasted: int
     waste_each: float
@@ -147,6 +150,7 @@ def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
     useful = {one.number for one in ones if one.text is not None and not one.bad}
     latencies = sorted(one.latency_s for one in ones)
     pairs = _pairs(turns, arm) if arm != PLAIN else []
+    calm = [pair for pair in pairs if not any(one.touched for one in pair[0].outcomes)]
     return Row(
         arm=arm,
         jobs=len(ones),
@@ -166,9 +170,9 @@ def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
         p50_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.5)),
         p95_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.95)),
         tokens_per_s=_rate(mine),
-        rate_ratio=_estimate(
-            pairs, lambda some: _rate([a for a, _ in some]) / _rate([b for _, b in some])
-        ),
+        rate_ratio=_estimate(pairs, _rate_ratio),
+        calm_ratio=_estimate(calm, _rate_ratio),
+        calm_jobs=sum(len(turn.outcomes) for turn, _ in calm),
         tokens=sum(one.tokens for one in ones),
         wasted=sum(_waste(one, useful) for one in ones),
         waste_each=mean(_waste(one, useful) for one in struck) if struck else 0.0,
@@ -210,6 +214,10 @@ def _rate(turns: Sequence[Turn]) -> float:
     return kept / max(1e-9, sum(turn.busy_s for turn in turns))
 
 
+def _rate_ratio(pairs: Sequence[Pair]) -> float:
+    return _rate([mine for mine, _ in pairs]) / _rate([theirs for _, theirs in pairs])
+
+
 def _estimate(pairs: Sequence[Pair], of: Callable[[Sequence[Pair]], float]) -> Estimate | None:
     if not pairs:
         return None
@@ -247,79 +255,3 @@ def _cases(one: Outcome, plain: dict[int, Outcome]) -> list[Touched]:
         )
         for each in what
     ]
-
-
-class Claim(Struct, frozen=True, kw_only=True):
-    """What the counts say of the rate of invalid outputs, where `rate` of all jobs have a fault.
-    Shares; bounds hold with 95% confidence, one-sided (Clopper and Pearson). `bound` is from the
-    outputs of the headline alone, `derived` from the share of all faults, in both parts, that got
-    through, times `rate`."""
-
-    invalid: int
-    outputs: int
-    bound: float
-    missed: int
-    faults: int
-    miss_bound: float
-    rate: float
-    derived: float
-    touched: int
-    good: int
-    touched_bound: float
-
-
-def claim(headline: Part, parts: Sequence[Part]) -> Claim | None:
-    """From the gated outputs of all parts."""
-    first = headline.row(GATED)
-    rows = [row for each in parts if (row := each.row(GATED)) is not None]
-    if first is None:
-        return None
-    missed, faults = sum(row.invalid for row in rows), sum(row.struck for row in rows)
-    touched, good = sum(row.touched for row in rows), sum(row.good for row in rows)
-    miss_bound = harm_bound(missed, faults)
-    return Claim(
-        invalid=first.invalid,
-        outputs=first.delivered,
-        bound=harm_bound(first.invalid, first.delivered),
-        missed=missed,
-        faults=faults,
-        miss_bound=miss_bound,
-        rate=headline.rate,
-        derived=headline.rate * miss_bound,
-        touched=touched,
-        good=good,
-        touched_bound=harm_bound(touched, good),
-    )
-
-
-class Saving(Struct, frozen=True, kw_only=True):
-    """Against judging at the end, for each fault: tokens generated in vain, and seconds that the
-    job's requests were in the engine."""
-
-    tokens: float
-    tokens_judged: float
-    engine_s: float
-    engine_judged_s: float
-
-    @property
-    def share(self) -> float:
-        """Of the tokens in vain, those that are not generated."""
-        return 1 - self.tokens / self.tokens_judged if self.tokens_judged else 0.0
-
-    @property
-    def time_share(self) -> float:
-        """Of the engine's seconds, those that are not taken."""
-        return 1 - self.engine_s / self.engine_judged_s if self.engine_judged_s else 0.0
-
-
-def saving(of: Part) -> Saving | None:
-    """None where judging at the end took no part, or nothing was struck."""
-    ours, theirs = of.row(GATED), of.row(JUDGED)
-    if ours is None or theirs is None or not ours.struck:
-        return None
-    return Saving(
-        tokens=ours.waste_each,
-        tokens_judged=theirs.waste_each,
-        engine_s=ours.engine_each_s,
-        engine_judged_s=theirs.engine_each_s,
-    )

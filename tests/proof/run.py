@@ -21,16 +21,9 @@ from sluicegate.worker.config import Config
 from sluicegate.worker.model_tokenizer import load_tokenizer
 
 from . import arm_llmq
-from .arms import (
-    CHECKS,
-    Place,
-    gated,
-    judged_at_the_end,
-    plain,
-    unjudged,
-    with_repetition_detection,
-)
-from .contender import GATED, JUDGED, LLMQ, PLAIN, REPETITION, Contender
+from .arm_plain import plain
+from .arms import CHECKS, gated, judged_at_the_end, unjudged, with_repetition_detection
+from .contender import GATED, JUDGED, LLMQ, PLAIN, REPETITION, Contender, Place
 from .figures import Part, part
 from .judge import Judge
 from .race import Book, Head, kept, race

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sluicegate.ops.faults import Fault, Strike
 
+from .claims import claim, saving
 from .contender import GATED, JUDGED, PLAIN
-from .figures import claim, part, quantile, saving
+from .figures import part, quantile
 from .oracle import Request, made
 from .pages import headline, side_by_side, write
 from .race import Book, Head, Outcome, Turn
@@ -124,6 +125,19 @@ def test_the_figures_are_counts_of_the_outcomes() -> None:
     assert any("| invalid outputs delivered | 2 of 20 (10.00%) | 0 of 20" in line
                for line in headline([found], "make proof"))  # fmt: skip
     assert any("70% less" in line for line in side_by_side(found))
+
+
+def test_what_the_gates_cost_is_told_apart_from_what_repairs_cost() -> None:
+    theirs, ours = turns(PLAIN), turns(GATED)
+    repaired = [outcome(GATED, n, touched=n == 5, kept=5) for n in range(10)]
+    slower = Turn(arm=GATED, batch=0, wall_s=2.0, busy_s=1.5, outcomes=repaired)
+    row = part("x", [*theirs, slower, ours[1]], rate=0.1, seed=1, concurrency=8, planned=20).row(
+        GATED
+    )
+    assert row is not None
+    assert row.rate_ratio is not None
+    assert row.calm_ratio is not None
+    assert (row.rate_ratio.value, row.calm_ratio.value, row.calm_jobs) == (0.75, 1.0, 10)
 
 
 def test_a_batch_that_one_contender_has_not_run_counts_for_nobody() -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, cast
 
 import pytest
@@ -167,3 +167,39 @@ async def test_an_engine_that_cancels_by_itself_is_at_fault() -> None:
 
     attempt = await attempt_at(GenerationJob(prompt="x"), Cancelling())
     assert isinstance((await run(attempt, 10)).ending, Faulted)
+
+
+class SetBack(datetime):
+    """A wall clock that is set back by an hour."""
+
+    @classmethod
+    def now(cls, tz: tzinfo | None = None) -> Any:
+        return datetime.now(tz) - timedelta(hours=1)
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["it runs", "it waits for a slot"])
+async def test_a_deadline_holds_where_the_clock_is_set_back_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, runs: bool
+) -> None:
+    slots = LaneSlots({"interactive": 1})
+    if not runs:
+        await slots.acquire("interactive")
+    deadline = datetime.now(UTC) + timedelta(seconds=0.2)
+    attempt = await attempt_at(GenerationJob(prompt=LONG, deadline=deadline))
+    running = asyncio.create_task(run(attempt, 10, slots))
+    await asyncio.sleep(0.05)
+    monkeypatch.setattr("sluicegate.worker.attempt.datetime", SetBack)
+    assert (await running).ending == DeadlinePassed(deadline)
+
+
+async def test_who_is_ended_as_a_slot_comes_free_does_not_take_it() -> None:
+    slots = LaneSlots({"interactive": 1})
+    await slots.acquire("interactive")
+    attempt = await attempt_at(GenerationJob(prompt="x"))
+    running = asyncio.create_task(run(attempt, 10, slots))
+    await asyncio.sleep(0.01)
+    attempt.end(Cancelled())
+    slots.release("interactive")
+    assert (await running).ending == Cancelled()
+    # Given back twice, it would let in more than the engine has room for.
+    assert slots.running == 0

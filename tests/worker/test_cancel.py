@@ -119,6 +119,22 @@ async def test_what_is_published_later_under_the_same_id_is_another_job(
         assert letter.job.prompt == "once"
 
 
+async def test_so_it_is_on_a_worker_that_remembers_the_first(
+    broker_url: str, namespace: str, start_worker: StartWorker, until: Until
+) -> None:
+    engine = slow()
+    await start_worker(engine).ready()
+    async with Producer(broker_url, namespace=namespace) as producer:
+        handle = await producer.publish(lengthy())
+        await until(lambda: len(engine.running) == 1)
+        await handle.cancel()
+        assert (await handle.result(timeout=WAIT_S)).worker == "w1"
+        again = await producer.publish(GenerationJob(id=handle.job_id, prompt="again"))
+        del handle
+        result = await again.result(timeout=WAIT_S)
+        assert (result.outcome, result.text) == (Completed(), "again")
+
+
 async def test_whoever_waits_hears_that_another_called_it_off(
     broker_url: str, namespace: str, desk: Desk
 ) -> None:

@@ -344,6 +344,25 @@ async def test_a_text_whose_job_is_called_off_is_dropped(
     await desk.until_depth(desk.names.results_queue("default"), 0)
 
 
+async def test_what_is_published_after_it_was_called_off_is_another(
+    desk: Desk, start_checker: StartChecker
+) -> None:
+    await start_checker().ready()
+    first = candidate(enqueued_at=datetime.now(UTC))
+    await desk.publisher.publish(
+        desk.names.control,
+        "",
+        encode(CancelJob(job_id=first.job.id, at=datetime.now(UTC))),
+        kind="cancel_job",
+        correlation_id=None,
+        timeout_s=WAIT_S,
+    )
+    await offer(desk, first)
+    assert (await desk.result()).outcome == Cancelled()
+    await offer(desk, candidate(id=first.job.id, enqueued_at=datetime.now(UTC)))
+    assert (await desk.result()).outcome == Completed()
+
+
 async def test_an_observed_text_is_judged_and_nothing_else_happens(
     desk: Desk, start_checker: StartChecker
 ) -> None:

@@ -109,3 +109,16 @@ def test_what_is_lent_is_what_the_others_did_not_need(
         if highest[lane] >= own:
             expected = max(0, share[other(lane)] - highest[other(lane)])
         assert needs.allowance(lane) == expected
+
+
+async def test_who_gives_up_while_its_turn_is_passed_over_leaves_nothing_behind() -> None:
+    """A slot comes free between the giving up and the moment when the waiting hears of it."""
+    slots = LaneSlots({"batch": 1})
+    await slots.acquire("batch")
+    task = asyncio.create_task(slots.acquire("batch"))
+    await asyncio.sleep(0)
+    task.cancel()
+    slots.release("batch")
+    await asyncio.wait([task])
+    assert task.cancelled()
+    assert slots.running == 0

@@ -1,6 +1,7 @@
 """Services that are paused and resumed, on a real broker."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -121,3 +122,27 @@ async def test_paused_again_and_again_it_holds_no_more_than_twice_its_prefetch(
         await asyncio.sleep(0.05)
     assert len(engine.running) == 2
     assert await desk.depth(desk.names.jobs_queue("interactive")) >= 8
+
+
+async def test_each_queue_is_told_of_once_though_two_consume_it(
+    desk: Desk, start_worker: StartWorker, until: Until, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "sluicegate.worker.frame")
+    worker = start_worker(lanes="interactive=1,batch=1").worker
+    await until(lambda: worker.not_ready() is None)
+    await say(desk, paused("service", "w1"))
+    await until(lambda: worker.state == "paused")
+    said = [each.message for each in caplog.records if "paused (service w1)" in each.message]
+    assert len(said) == len(set(said)) == 2
+
+
+async def test_of_two_pauses_the_one_that_is_not_over_is_the_reason(
+    desk: Desk, start_worker: StartWorker, until: Until
+) -> None:
+    worker = start_worker().worker
+    await until(lambda: worker.not_ready() is None)
+    await say(desk, paused("all", until=datetime.now(UTC) + timedelta(seconds=0.6)))
+    await say(desk, paused("kind", "worker", reason="new model"))
+    await until(lambda: (worker.not_ready() or "").startswith("paused (everything)"))
+    await until(lambda: worker.not_ready() == "paused (kind worker) by me: new model")
+    assert worker.state == "paused"
