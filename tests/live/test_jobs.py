@@ -37,9 +37,7 @@ async def test_a_question_is_answered(site: Site) -> None:
         metadata = {"order": 4711, "tags": ["a", None, 1.5], "名": "值"}
         result = await run(
             producer,
-            GenerationJob(
-                prompt="Name the capital of France.", sampling=GREEDY, metadata=metadata
-            ),
+            GenerationJob(prompt="Name the capital of France.", sampling=GREEDY, metadata=metadata),
         )
     assert result.outcome == Completed()
     assert "Paris" in result.text
