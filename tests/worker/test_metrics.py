@@ -74,7 +74,10 @@ CLOSED: dict[str, set[str]] = {
     "stage": set(get_args(Stage)),
     "mode": {"off", "observe", "block", "cut", ""},
     "ended": {"not_opened", "closed", "cut", "salvaged", "open"},
-    "kind": {"prompt", "cached", "completion", "wasted", "reasoning", "reasoning_dropped"},
+    "kind": {
+        *("prompt", "cached", "completion", "wasted", "saved"),
+        *("reasoning", "reasoning_dropped"),
+    },
 }
 FED = (
     metrics.JOBS,

@@ -56,6 +56,8 @@ async def test_a_paused_worker_finishes_what_it_runs_and_takes_nothing_more(
     await say(desk, paused("service", "w1", reason="new driver"))
     await until(lambda: worker.state == "paused")
     assert worker.not_ready() == "paused (service w1) by me: new driver"
+    # The broker may yet send what it has begun to send.
+    await until(lambda: not worker.consumed())
     waiting = await desk.publish(job())
     assert (await desk.result()).job_id == running.id
     await desk.until_depth(desk.names.jobs_queue("interactive"), 1)
