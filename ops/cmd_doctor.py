@@ -69,7 +69,6 @@ def command(
             config,
             asked,
             api,
-            api_is_given=bool(management_url),
             model=not no_model,
             broker=not no_broker,
             quiet=as_json,
@@ -87,7 +86,6 @@ async def _look(
     roles: tuple[str, ...],
     api: management.Access,
     *,
-    api_is_given: bool,
     model: bool,
     broker: bool,
     quiet: bool,
@@ -106,7 +104,7 @@ async def _look(
         tell(each)
     if broker:
         wanted = cast("tuple[doctor_rights.Role, ...]", roles)
-        asking = doctor_broker.Asking(config, wanted, api, api_is_given)
+        asking = doctor_broker.Asking(config, wanted, api)
         async for each in doctor_broker.look(asking):
             tell(each)
     if model:

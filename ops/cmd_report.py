@@ -2,8 +2,9 @@
 
 import asyncio
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -14,11 +15,12 @@ from ..producer.connection import safe_url
 from ..worker.config import Config
 from . import console, report_page, report_prometheus
 from .dlq_filter import Duration, utc_now
+from .dlq_keys import opener
 from .dlq_letter import Letter
 from .dlq_options import Progress, each_letter
 from .dlq_output import opened
 from .plain_text import escaped
-from .report_figures import Gathering, Span
+from .report_figures import Figures, Gathering, Span
 from .report_sources import Problems, read_dead, read_results
 from .settings import ByTopic, option_flags
 
@@ -146,11 +148,14 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag
         raise click.UsageError("--since must be before --until")
     if out is not None and out.is_file() and out.stat().st_size and not force:
         raise click.UsageError(f"{out} is there already: --force replaces it")
+    if out is not None and not out.parent.is_dir():
+        raise click.UsageError(f"{out} can't be written: there is no folder {out.parent}")
     span = Span(since, until)
     gathered = Gathering(span, worst)
     problems = Problems()
     sources = [_read(file, read_results, "results", gathered, problems) for file in results]
-    sources += [_read(file, read_dead, "dead letters", gathered, problems) for file in dead]
+    reader = partial(read_dead, key=opener(config))
+    sources += [_read(file, reader, "dead letters", gathered, problems) for file in dead]
     if queue or (queue is None and not dead and not results):
         sources.append(_look(config, gathered))
     told = None
@@ -158,11 +163,8 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag
         told, source = _ask(prometheus, span)
         sources.append(source)
     figures = gathered.figures()
-    remarks: list[str] = []
-    if figures.undated:
-        remarks.append(f"left out, for nobody wrote down when they were: {figures.undated:,}")
+    remarks = list(_remarks(figures, problems))
     if problems.count:
-        remarks.append(f"{problems.count:,} lines could not be read: {'; '.join(problems.first)}")
         console.warning(remarks[-1])
     if as_json:
         data = {"figures": figures, "prometheus": told, "sources": sources, "remarks": remarks}
@@ -182,6 +184,19 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag
         click.echo(
             f"{out}: {figures.results:,} results, {figures.letters:,} dead letters", err=True
         )
+
+
+def _remarks(figures: Figures, problems: Problems) -> Iterator[str]:
+    """What is not in the figures, or not whole; lines that can't be read are the last."""
+    if figures.undated:
+        yield f"left out, for nobody wrote down when they were: {figures.undated:,}"
+    if figures.hidden:
+        yield (
+            f"dead letters without their texts: {figures.hidden:,}; --key FILE opens those that "
+            "are encrypted for it"
+        )
+    if problems.count:
+        yield f"{problems.count:,} lines could not be read: {'; '.join(problems.first)}"
 
 
 _Reader = Callable[[BinaryIO, Gathering, Problems, Callable[[], None]], int]

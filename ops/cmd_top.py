@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import math
 import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import Any
 
 import click
 import msgspec
@@ -29,6 +31,19 @@ _SECONDS = Seconds()
 _FOOT = "q quits"
 
 
+class _Listening(click.FloatRange):
+    """Seconds, none among them; `nan`, which no comparison refuses, is refused."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number of seconds, or click's own error about the flag."""
+        seconds = super().convert(value, param, ctx)
+        if math.isnan(seconds):
+            self.fail(f"{value} is no duration.", param, ctx)
+        return seconds
+
+
 @click.command(name="top", cls=ByTopic)
 @option_flags("amqp_url", "namespace", "connect_timeout_s")
 @click.option(
@@ -44,7 +59,7 @@ _FOOT = "q quits"
 @click.option(
     "--listen",
     "listen_s",
-    type=click.FloatRange(min=0, max=3600),
+    type=_Listening(min=0, max=3600),
     metavar="SECONDS",
     default=6.0,
     show_default=True,

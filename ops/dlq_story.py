@@ -15,7 +15,6 @@ from ..schemas import (
     GenerationJob,
     HandoverRecord,
     Reasoning,
-    ReasoningRecord,
     Rules,
     Sampling,
     TripRecord,
@@ -200,14 +199,15 @@ def _timeline(letter: Letter, colour: bool, text_limit: int) -> Iterator[str]:
             yield f"  ○ {_time(each.at)}  {one_line(said, 300)}"
             yield f"      {one_line(each.detail, 500)}"
         else:
-            yield from _attempt(each, colour, text_limit)
+            # Of a text that is hidden the places are none of what stands for it.
+            yield from _attempt(each, colour, text_limit, marks=not letter.hidden)
 
 
 def _began(record: AttemptRecord | FaultRecord | HandoverRecord) -> datetime:
     return record.started_at if isinstance(record, AttemptRecord) else record.at
 
 
-def _attempt(record: AttemptRecord, colour: bool, text_limit: int) -> Iterator[str]:
+def _attempt(record: AttemptRecord, colour: bool, text_limit: int, *, marks: bool) -> Iterator[str]:
     took = ""
     if record.ended_at is not None:
         took = f" ({(record.ended_at - record.started_at).total_seconds():.1f} s)"
@@ -226,9 +226,10 @@ def _attempt(record: AttemptRecord, colour: bool, text_limit: int) -> Iterator[s
             for line in check.trace.splitlines():
                 yield f"        | {one_line(line, 300)}"
     if record.reasoning is not None and record.reasoning.text:
-        yield from _reasoning(record.reasoning, record, colour, text_limit)
+        spans = bad_spans(record, "reasoning") if marks else []
+        yield from _reasoning(record.reasoning.text, spans, colour, text_limit)
     if record.text:
-        yield from _text(record, colour, text_limit)
+        yield from _text(record, bad_spans(record) if marks else [], colour, text_limit)
     if record.shortened:
         yield "      (details were left out for their size)"
 
@@ -284,17 +285,14 @@ def _check(check: CheckRecord) -> tuple[str, ...]:
     return one_line(check.check, 64), check.outcome, against, one_line(detail, 400)
 
 
-def _reasoning(
-    reasoning: ReasoningRecord, record: AttemptRecord, colour: bool, limit: int
-) -> Iterator[str]:
-    kept = reasoning.text
-    text, spans, before, after = excerpt(kept, bad_spans(record, "reasoning"), limit)
+def _reasoning(kept: str, bad: Sequence[Span], colour: bool, limit: int) -> Iterator[str]:
+    text, spans, before, after = excerpt(kept, bad, limit)
     yield f"      reasoning, {len(text):,} of {len(kept):,} characters on record:"
     yield from _marked_part(text, spans, before, after, colour)
 
 
-def _text(record: AttemptRecord, colour: bool, limit: int) -> Iterator[str]:
-    text, spans, before, after = excerpt(record.text, bad_spans(record), limit)
+def _text(record: AttemptRecord, bad: Sequence[Span], colour: bool, limit: int) -> Iterator[str]:
+    text, spans, before, after = excerpt(record.text, bad, limit)
     whole = max(record.text_chars, len(record.text))
     part = f", {len(text):,} of them here" if len(text) < whole else ""
     yield f"      text of {whole:,} characters{part}:"

@@ -3,25 +3,29 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Sequence
+from ipaddress import ip_address
 
 from aio_pika.abc import AbstractRobustConnection
+from aiormq.exceptions import AuthenticationError, InvalidFrameError, ProbableAuthenticationError
 from msgspec import Struct
+from yarl import URL
 
 from ..producer.connection import close, cluster_name, connect, safe_url, server_version
-from ..producer.errors import BrokerError
+from ..producer.errors import AccessRefused, BrokerError
+from ..producer.tls import is_checked, tls_error
 from ..producer.versions import WrongBroker, remarks, require_version
 from ..schemas.topology import LANES, MAX_QUEUE_LENGTH, Names, topology
 from ..worker import consumer_timeout
 from ..worker.config import Config
 from . import doctor_rights, management
-from .console import CannotStart
 from .doctor_findings import Finding, note, ok, trouble, unknown
 from .doctor_host import clock_beside
 from .doctor_rights import Role
-from .topology_check import compare
+from .topology_check import BINDINGS_UNSEEN, compare
 from .topology_observed import observe
 
 _NEARLY_FULL = 0.8
+_REFUSED = (AuthenticationError, ProbableAuthenticationError)
 _API_ADVICE = "enable rabbitmq_management, or name it with --management-url"
 
 
@@ -31,7 +35,6 @@ class Asking(Struct, frozen=True):
     config: Config
     roles: Sequence[Role]
     api: management.Access
-    api_is_given: bool
 
     @property
     def names(self) -> Names:
@@ -47,7 +50,7 @@ async def look(asking: Asking) -> AsyncGenerator[Finding]:
             config.amqp_url, timeout_s=config.connect_timeout_s, name="sluice doctor"
         )
     except BrokerError as error:
-        yield trouble("broker", str(error), "start it, or set amqp_url (SLUICE_AMQP_URL)")
+        yield trouble("broker", str(error), _way_in(error))
         return
     try:
         yield version(connection, config.amqp_url)
@@ -62,6 +65,18 @@ async def look(asking: Asking) -> AsyncGenerator[Finding]:
         yield trouble("broker", f"lost while it was asked: {error}", "look at its log, ask again")
     finally:
         await close(connection)
+
+
+def _way_in(error: BrokerError) -> str:
+    """What to do where the broker does not let us in, or isn't there."""
+    cause = error.__cause__
+    # As `connect` reads it: a virtual host that is none for this user.
+    no_vhost = isinstance(cause, InvalidFrameError) and "Connection.Close" in str(cause)
+    if isinstance(error, AccessRefused) or isinstance(cause, _REFUSED) or no_vhost:
+        return "put user, password and virtual host as the broker knows them into amqp_url"
+    if tls_error(error) is not None:
+        return "as it says; docs/security.md has each case"
+    return "start it, or set amqp_url (SLUICE_AMQP_URL)"
 
 
 def version(connection: AbstractRobustConnection, url: str) -> Finding:
@@ -80,25 +95,31 @@ def version(connection: AbstractRobustConnection, url: str) -> Finding:
 
 def transport(url: str) -> Finding:
     """Whether passwords and texts travel in the clear."""
-    if url.startswith("amqps:"):
-        if "no_verify_ssl" in url:
+    parsed = URL(url)
+    if parsed.scheme == "amqps":
+        if not is_checked(parsed):
             return trouble(
                 "transport", "TLS, but any certificate is believed", "take no_verify_ssl away"
             )
         return ok("transport", "TLS, the certificate is checked")
-    host = safe_url(url).rpartition("@")[2].split("/")[-2 if url.endswith("/") else -1]
-    if host.startswith(("127.", "localhost", "[::1]")):
+    if _is_here(parsed.host or "localhost"):
         return ok("transport", "in the clear, on this host")
     return note("transport", "in the clear, over a network", "use amqps://, see docs/security.md")
+
+
+def _is_here(host: str) -> bool:
+    """Whether what goes to this host stays on the machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 async def drift(connection: AbstractRobustConnection, asking: Asking) -> Finding:
     """Whether the topology stands as this version wants it."""
     wanted = topology(asking.config.namespace)
-    try:
-        seen = await observe(connection, wanted, asking.api, api_is_given=asking.api_is_given)
-    except CannotStart as error:
-        return unknown("topology", str(error))
+    # Without the API there is still what AMQP tells; why it can't be asked stands at the queues.
+    seen = await observe(connection, wanted, asking.api, api_is_given=False)
     differences = compare(wanted, seen)
     if differences:
         shown = "; ".join(map(str, differences[:5]))
@@ -106,6 +127,14 @@ async def drift(connection: AbstractRobustConnection, asking: Asking) -> Finding
         kinds = {each.kind for each in differences}
         remedy = "sluice topology apply" if kinds == {"missing"} else "sluice topology check"
         return trouble("topology", f"{shown}{more}", remedy)
+    unseen = [each for each in seen.unchecked if not each.startswith(BINDINGS_UNSEEN)]
+    if unseen:
+        more = f" and {len(unseen) - 1} more" if len(unseen) > 1 else ""
+        return unknown(
+            "topology",
+            f"namespace {asking.config.namespace} is there; not compared: {unseen[0]}{more}",
+            "ask by the operator's user, or `sluice topology check`",
+        )
     whole = "" if seen.bindings is not None else ", as far as AMQP tells: bindings were not seen"
     return ok("topology", f"namespace {asking.config.namespace} as it should be{whole}")
 
@@ -161,8 +190,8 @@ def _told_by_api(asking: Asking) -> list[Finding]:
     except management.NoManagement as error:
         return [
             unknown("queues", str(error), _API_ADVICE),
-            unknown("alarms of broker", "the management API was not asked"),
-            unknown("clock of broker", "the management API was not asked"),
+            unknown("alarms of broker", "the management API was not asked", _API_ADVICE),
+            unknown("clock of broker", "the management API was not asked", _API_ADVICE),
         ]
     return [queues(depths, asking.names), _alarms(asking.api), _clock(asking.api)]
 
@@ -208,7 +237,11 @@ def _alarms(api: management.Access) -> Finding:
     try:
         nodes = management.nodes(api)
     except management.NoManagement as error:
-        return unknown(name, f"{error} (for this, `monitoring`)")
+        return unknown(
+            name,
+            str(error),
+            "give --management-url a user with the tag `monitoring`: `management` is too little",
+        )
     bad = [
         *(f"{each.name} does not run" for each in nodes if not each.running),
         *(f"{each.name} has no memory left" for each in nodes if each.mem_alarm),
@@ -228,7 +261,9 @@ def _clock(api: management.Access) -> Finding:
     try:
         theirs_s = management.date(api)
     except management.NoManagement as error:
-        return unknown("clock of broker", str(error))
+        return unknown("clock of broker", str(error), _API_ADVICE)
     if theirs_s is None:
-        return unknown("clock of broker", "the management API does not tell the time")
+        return unknown(
+            "clock of broker", "the management API does not tell the time", "compare them by hand"
+        )
     return clock_beside(theirs_s, time.time())

@@ -5,6 +5,7 @@ Each function looks at one thing and gives a finding; none changes anything.
 
 import contextlib
 import ctypes
+import errno
 import importlib.metadata
 import os
 import re
@@ -32,6 +33,7 @@ _FILES_LEAST: Final = 1024
 # From adjtimex(2): the kernel's clock is not held to another.
 _CLOCK_UNSYNCHRONISED: Final = 0x0040
 _OFF_AT_MOST_S: Final = 5.0
+_CLOCK_ADVICE: Final = "run chrony, ntpd or systemd-timesyncd (in a container: on its host)"
 
 
 def look(config: Config) -> Iterator[Finding]:
@@ -91,15 +93,17 @@ def descriptors(config: Config) -> Finding:
 def clock() -> Finding:
     """Whether the machine's clock is kept right: deadlines and queue times go by it."""
     if not sys.platform.startswith("linux"):
-        return unknown("clock", "can be told on Linux alone")
+        return unknown("clock", "can be told on Linux alone", _CLOCK_ADVICE)
     state = _kernel_clock()
     if state is None:
-        return unknown("clock", "the kernel does not tell whether it is synchronised")
+        return unknown(
+            "clock", "the kernel does not tell whether it is synchronised", _CLOCK_ADVICE
+        )
     if state & _CLOCK_UNSYNCHRONISED:
         return note(
             "clock",
             "not synchronised, as far as the kernel knows: deadlines are as wrong as it is",
-            "run chrony, ntpd or systemd-timesyncd (in a container: on its host)",
+            _CLOCK_ADVICE,
         )
     return ok("clock", "synchronised")
 
@@ -124,7 +128,7 @@ def memory(meminfo: Path) -> Finding:
     except OSError:
         found = None
     if found is None:
-        return unknown("memory", f"{meminfo} does not tell")
+        return unknown("memory", f"{meminfo} does not tell", "mount /proc, or look by other means")
     free = int(found[1]) * 1024
     if free < _MEMORY_LEAST:
         return trouble(
@@ -146,7 +150,7 @@ def disk() -> Iterator[Finding]:
 def _room(name: str, folder: Path) -> Finding:
     there = next((each for each in (folder, *folder.parents) if each.is_dir()), None)
     if there is None:
-        return unknown(name, f"{folder} is not there")
+        return unknown(name, f"{folder} is not there", "set XDG_CACHE_HOME or TMPDIR")
     free = shutil.disk_usage(there).free
     if not os.access(there, os.W_OK):
         return note(name, f"{folder} can't be written to", "set XDG_CACHE_HOME or TMPDIR")
@@ -168,10 +172,13 @@ def port(config: Config) -> Finding:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
     except OSError as error:
+        said = f"{where} can't be bound: {error.strerror or error}"
+        if error.errno != errno.EADDRINUSE:
+            return trouble(
+                name, said, "set metrics_host, and metrics_port to one that may be opened"
+            )
         return note(
-            name,
-            f"{where} can't be bound: {error.strerror or error}",
-            "it is well if a service of yours runs there; otherwise set metrics_port",
+            name, said, "it is well if a service of yours runs there; otherwise set metrics_port"
         )
     return ok(name, f"{where} is free")
 

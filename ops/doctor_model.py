@@ -44,7 +44,9 @@ async def look(config: Config) -> AsyncGenerator[Finding]:
         return
     if importlib.util.find_spec("vllm") is None:
         yield unknown(
-            "engine", "vLLM is not installed here: workers need it, checkers and backends don't"
+            "engine",
+            "vLLM is not installed here: workers need it, checkers and backends don't",
+            "on a worker's host install the extra `gpu`; elsewhere give --no-model",
         )
         return
     try:
@@ -95,7 +97,11 @@ def findings(told: Told, config: Config, size: int) -> list[Finding]:
 
 def _memory(told: Told, config: Config, size: int) -> Finding:
     if not told.device_total or not size:
-        return unknown("model memory", f"the device ({told.device or 'none'}) does not tell")
+        return unknown(
+            "model memory",
+            f"the device ({told.device or 'none'}) does not tell",
+            "start the worker: it says what it lacks",
+        )
     if told.device == "cpu":
         wanted = int(size * _SPARE + config.kv_cache_gib * 2**30)
         remedy = "lower kv_cache_gib, or use a smaller model"

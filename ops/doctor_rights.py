@@ -72,7 +72,11 @@ async def look(connection: AbstractRobustConnection, role: Role, names: Names) -
             "`sluice topology definitions` prints users with what each role needs",
         )
     if unsaid:
-        return unknown(name, f"no answer to whether it may {', '.join(unsaid)}")
+        return unknown(
+            name,
+            f"no answer to whether it may {', '.join(unsaid)}",
+            "`sluice topology apply` creates what is missing; then ask again",
+        )
     return ok(name, f"{len(questions)} of {len(questions)}")
 
 

@@ -253,7 +253,7 @@ def _get(opener: urllib.request.OpenerDirector, to: Access, path: str, kind: typ
     with _answered(opener, to, path) as answer:
         try:
             return msgspec.json.decode(answer.read(MAX_ANSWER_BYTES), type=kind)
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             raise NoManagement(f"{to.url} is no management API of RabbitMQ") from None
 
 

@@ -52,10 +52,12 @@ class Trips(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True, kw_only=True):
-    """Everything that a report says of results and dead letters."""
+    """Everything that a report says of results and dead letters. `hidden`: letters without their
+    texts, since these were redacted, or encrypted and not opened."""
 
     results: int
     letters: int
+    hidden: int = 0
     lines: int
     undated: int
     first: datetime | None
@@ -117,7 +119,7 @@ class Gathering:
 
     def __init__(self, span: Span, worst: int) -> None:
         self._span = span
-        self._results = self._undated = self._lines = 0
+        self._results = self._undated = self._lines = self._hidden = 0
         self._letters, self._jobs, self._attempts_seen = Seen(), Seen(), Seen()
         self._times, self._deaths = Timeline(), Timeline()
         self._first: datetime | None = None
@@ -173,8 +175,9 @@ class Gathering:
         job_id = head.job_id or head.id
         if self._jobs.add(job_id) and head.attempts:
             self._by["attempts"][head.attempts] += 1
+        self._hidden += bool(letter.hidden)
         prompt = prompt_of(letter.job) if letter.job is not None else ""
-        self._lineage(letter.lineage, job_id, head.reason, prompt)
+        self._lineage(letter.lineage, job_id, head.reason, prompt, hidden=bool(letter.hidden))
 
     def line(self, line: dict[str, Any]) -> bool:
         """A text of an export that is not --raw. False where there is none in it."""
@@ -200,6 +203,7 @@ class Gathering:
         return Figures(
             results=self._results,
             letters=len(self._letters),
+            hidden=self._hidden,
             lines=self._lines,
             undated=self._undated,
             first=self._first,
@@ -266,7 +270,9 @@ class Gathering:
         p50, p95, p99 = (value or 0.0 for value in values)
         return Latency(name, sketch.count, p50, p95, p99, sketch.most)
 
-    def _lineage(self, lineage: Lineage, job_id: str, reason: str, prompt: str) -> None:
+    def _lineage(
+        self, lineage: Lineage, job_id: str, reason: str, prompt: str, *, hidden: bool = False
+    ) -> None:
         last = len(lineage.attempts) - 1
         for fault in lineage.faults:
             if self._attempts_seen.add("fault", job_id, fault.at):
@@ -279,17 +285,19 @@ class Gathering:
                 _count(self._by["retries"], why or "engine_fault")
             self._made += record.usage.completion_tokens
             self._wasted += record.usage.wasted_tokens
-            self._tripped(record, job_id)
+            self._tripped(record, job_id, hidden=hidden)
+            if hidden:  # its spans are of a text that is not there
+                continue
             for text in texts_of(record, job_id=job_id, reason=reason, prompt=prompt):
                 self._worst.add(text)
 
-    def _tripped(self, record: AttemptRecord, job_id: str) -> None:
+    def _tripped(self, record: AttemptRecord, job_id: str, *, hidden: bool) -> None:
         for trip in record.trips:
             level = Level(trip.level).name.lower()
             self._by["trips"][(level, trip.flaw.value, trip.action)] += 1
             self._rollbacks += trip.action == "rollback"
             self._cuts += trip.action == "cut"
-            if trip.action in ("rollback", "cut") and trip.quote:
+            if trip.action in ("rollback", "cut") and trip.quote and not hidden:
                 self._places.add(
                     TakenBack(
                         job_id=job_id,

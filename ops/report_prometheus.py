@@ -20,6 +20,7 @@ from .report_html import esc, section, table
 
 TIMEOUT_S: Final = 20.0
 MAX_ANSWER_BYTES: Final = 64 * 1024 * 1024
+_SAID_CHARS: Final = 400
 _POINTS: Final = 120
 _LEAST_STEP_S: Final = 15
 _SERIES_SHOWN: Final = 6
@@ -167,7 +168,11 @@ def html_of(told: Told) -> str:
 
 
 def _whole(values: Mapping[str, float]) -> dict[str, int]:
-    counted = {name or "(none)": round(value) for name, value in values.items() if value >= 0.5}
+    counted = {
+        name or "(none)": round(value)
+        for name, value in values.items()
+        if math.isfinite(value) and value >= 0.5
+    }
     return dict(sorted(counted.items(), key=lambda item: -item[1]))
 
 
@@ -203,7 +208,12 @@ class _Client:
             end=window.until.timestamp(),
             step=window.step_s,
         )
-        return {_name(each): [(at, _number(value)) for at, value in each.values] for each in found}
+        # What it was not asked for is no point of a chart: a time may be none of the calendar.
+        first, last = window.since.timestamp(), window.until.timestamp() + window.step_s
+        return {
+            _name(each): [(at, _number(value)) for at, value in each.values if first <= at <= last]
+            for each in found
+        }
 
     def instant(self, query: str, window: Window) -> dict[str, float]:
         """Values at the end of the window, by the values of their labels."""
@@ -220,15 +230,16 @@ class _Client:
             found = msgspec.json.decode(body, type=_Answer)
         except urllib.error.HTTPError as error:
             with error:
-                said = re.sub(r"\s+", " ", error.read(400).decode(errors="replace"))
+                said = re.sub(r"\s+", " ", error.read(_SAID_CHARS).decode(errors="replace"))
             raise NoPrometheus(f"{self._base} answered {error.code}: {said}") from None
         except (OSError, http.client.HTTPException) as error:
             why = getattr(error, "reason", error)
             raise NoPrometheus(f"{self._base} can't be reached: {why}") from None
-        except msgspec.MsgspecError:
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
             raise NoPrometheus(f"{self._base} is no Prometheus") from None
         if found.status != "success" or found.data is None:
-            raise NoPrometheus(f"{self._base} answered: {found.error or found.status}")
+            said = re.sub(r"\s+", " ", found.error or found.status)[:_SAID_CHARS]
+            raise NoPrometheus(f"{self._base} answered: {said}")
         return found.data.result
 
 

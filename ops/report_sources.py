@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Any, BinaryIO, Final, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
 
 import msgspec
 from msgspec import Struct
@@ -11,6 +11,9 @@ from ..schemas import GenerationResult, InvalidMessage, decode
 from ..schemas.limits import MAX_CONTEXT_BYTES
 from .dlq_letter import Letter, Properties, read_letter
 from .report_figures import Gathering
+
+if TYPE_CHECKING:
+    from ..producer.sealing import OpeningKey
 
 # A letter whole, in base64, and what stands around it.
 MOST_LINE_BYTES: Final = 4 * MAX_CONTEXT_BYTES
@@ -60,8 +63,16 @@ def read_results(
     return count
 
 
-def read_dead(file: BinaryIO, into: Gathering, problems: Problems, tick: Callable[[], None]) -> int:
-    """An export of dead letters, with --raw or without; how many lines there were."""
+def read_dead(
+    file: BinaryIO,
+    into: Gathering,
+    problems: Problems,
+    tick: Callable[[], None],
+    *,
+    key: "OpeningKey | None" = None,
+) -> int:
+    """An export of dead letters, with --raw or without; how many lines there were. `key` opens
+    those that are encrypted for it."""
     count = 0
     for number, line in _lines(file, problems):
         try:
@@ -71,7 +82,7 @@ def read_dead(file: BinaryIO, into: Gathering, problems: Problems, tick: Callabl
                     problems.add(f"{_name(file)}:{number}: neither a dead letter nor a text")
                     continue
             else:
-                into.letter(_letter(letter))
+                into.letter(_letter(letter, key))
             count += 1
         except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
             problems.add(f"{_name(file)}:{number}: {error}")
@@ -79,10 +90,10 @@ def read_dead(file: BinaryIO, into: Gathering, problems: Problems, tick: Callabl
     return count
 
 
-def _letter(line: _Line) -> Letter:
+def _letter(line: _Line, key: "OpeningKey | None") -> Letter:
     body = line.body if isinstance(line.body, bytes) else bytes(cast("msgspec.Raw", line.message))
     properties = Properties(message_id=line.message_id, message_type=line.message_type)
-    letter = read_letter(body, properties, line.position)
+    letter = read_letter(body, properties, line.position, key)
     # What the broker knew stands in the line alone.
     head = msgspec.structs.replace(
         letter.head, reason=line.reason or letter.head.reason, at=letter.head.at or line.at

@@ -18,6 +18,8 @@ _FINDINGS: Final = 12
 _OF_A_KIND: Final = 3
 _KINDS: Final = 128
 _PROMPT_CHARS: Final = 400
+# Names and ids in an export are anybody's, and many of them are kept.
+_WORD_CHARS: Final = 400
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -210,7 +212,7 @@ def _spans_of(line: dict[str, Any], chars: int) -> list[Span]:
 
 def _word(line: dict[str, Any], name: str) -> str:
     value = line.get(name)
-    return value if isinstance(value, str) else ""
+    return value[:_WORD_CHARS] if isinstance(value, str) else ""
 
 
 def _count(value: object) -> int:

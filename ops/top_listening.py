@@ -59,6 +59,7 @@ class Listener:
                 await channel.queue_declare(
                     queue=name, exclusive=True, auto_delete=True, arguments=arguments
                 )
+            with declare.explained(f"exchange {self._names.events!r}"):
                 for key in (f"{SERVICES}.#", *(f"*.*.{kind}" for kind in KINDS)):
                     await channel.queue_bind(
                         queue=name, exchange=self._names.events, routing_key=key

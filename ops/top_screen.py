@@ -1,6 +1,7 @@
 """A terminal that is painted over and over, and is as it was when that ends."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -103,12 +104,28 @@ def _pressed(number: int, keys: Keys) -> None:
 @contextmanager
 def painted() -> Generator[None]:
     """The terminal's other screen, without a cursor."""
-    _write(_ENTER)
+    with _unspoilt():
+        _write(_ENTER)
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                _write(_LEAVE)
+
+
+@contextmanager
+def _unspoilt() -> Generator[None]:
+    """Inside, no line of a log comes between what is painted; one that goes elsewhere stays."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    # Without any handler, warnings go to standard error.
+    silence = logging.NullHandler()
+    logging.getLogger().addHandler(silence)
     try:
         yield
     finally:
-        with suppress(OSError):
-            _write(_LEAVE)
+        logging.getLogger().removeHandler(silence)
 
 
 def paint(lines: Sequence[Line], *, colour: bool) -> None:

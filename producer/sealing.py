@@ -131,12 +131,15 @@ def require_library() -> None:
 
 
 def _loaded(path: Path, loader: str, half: str, password: bytes | None = None) -> Any:
+    from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives import serialization  # noqa: PLC0415
 
     try:
         pem = path.expanduser().read_bytes()
     except OSError as error:
         raise BadKey(f"{path}: can't be read ({error.strerror})") from error
+    except RuntimeError as error:
+        raise BadKey(f"{path}: there is no such user") from error
     try:
         load = getattr(serialization, loader)
         return load(pem) if half == "public" else load(pem, password)
@@ -144,6 +147,8 @@ def _loaded(path: Path, loader: str, half: str, password: bytes | None = None) -
         if password is None:
             raise BadKey(f"{path}: the key has a password: set SLUICE_DLQ_KEY_PASSWORD") from error
         raise BadKey(f"{path}: the key has no password: unset SLUICE_DLQ_KEY_PASSWORD") from error
+    except UnsupportedAlgorithm as error:
+        raise BadKey(f"{path}: is no X25519 key; `sluice dlq keygen` makes one") from error
     except ValueError as error:
         hint = ", or its password is another" if password is not None else ""
         raise BadKey(f"{path}: holds no {half} key in PEM{hint}") from error

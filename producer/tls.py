@@ -25,7 +25,8 @@ PARAMETERS: Final = {
     "amqp_key_file": "keyfile",
     "amqp_key_password_file": "keypasswordfile",
 }
-_NO: Final = ("", "0", "false", "no", "off")
+# Anything else is no answer, and checks nothing away.
+_YES: Final = ("1", "true", "yes", "on")
 
 # OpenSSL's codes of a failed check (X509_V_ERR_...), where what to do differs.
 _NOT_YET_VALID: Final = 9
@@ -56,7 +57,7 @@ class CheckedTls(TransportFactory):
 
 def is_checked(url: URL) -> bool:
     """Whether the broker's certificate is checked."""
-    return url.query.get("no_verify_ssl", "0").lower() in _NO
+    return url.query.get("no_verify_ssl", "0").lower() not in _YES
 
 
 def with_files(url: str, files: Mapping[str, str]) -> str:
@@ -122,8 +123,13 @@ def _load_own(context: ssl.SSLContext, certificate: str, key: str | None, word: 
         context.load_cert_chain(certificate, key, asked)
     except (ssl.SSLError, ValueError, OSError) as error:
         why = _said(error) if isinstance(error, ssl.SSLError) else type(error).__name__
+        if key is None:
+            raise BadTlsFile(
+                f"{certificate}: holds no certificate in PEM with its key, or the key's password "
+                f"is another ({why}); a key in a file of its own is amqp_key_file (keyfile=)"
+            ) from error
         raise BadTlsFile(
-            f"{certificate} and {key or 'the key in it'} are no certificate in PEM and its own "
+            f"{certificate} and {key} are no certificate in PEM and its own "
             f"key, or the key's password is another ({why})"
         ) from error
 

@@ -27,6 +27,8 @@ def _hash_key(path: str) -> bytes:
         key = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise ConfigError(f"text_hash_key_file: {path} can't be read ({error.strerror})") from error
+    except RuntimeError as error:
+        raise ConfigError(f"text_hash_key_file: {path}: there is no such user") from error
     if len(key) < _LEAST_KEY_BYTES:
         raise ConfigError(
             f"text_hash_key_file: {path} has {len(key)} bytes, and needs {_LEAST_KEY_BYTES}: "

@@ -25,6 +25,8 @@ log = logging.getLogger(__name__)
 _LAST_WAIT_S: Final = 2.0
 _SEND_S: Final = 2.0
 _NANO: Final = 1_000_000_000
+# As far as a signed number of nanoseconds goes: the year 2262.
+_LAST_NANO: Final = 2**63 - 1
 Value = str | int | float | bool
 
 
@@ -196,4 +198,6 @@ TRACING: Final = Tracing()
 
 def _nanoseconds(moment: datetime | float) -> int:
     seconds = moment.timestamp() if isinstance(moment, datetime) else moment
-    return int(seconds * _NANO)
+    # A progress that somebody made up may begin at any time, and what can't be encoded takes the
+    # spans of other jobs with it.
+    return max(0, min(int(seconds * _NANO), _LAST_NANO))

@@ -226,6 +226,11 @@ class TestStory:
         assert "\x1b[31m\x1b[1mqzx vvk qqq\x1b[0m" in text
         assert "⟦" not in text
 
+    def test_nothing_is_marked_in_what_stands_for_a_hidden_text(self) -> None:
+        letter = view(rejected())
+        assert "⟦" in self.told(letter)
+        assert "⟦" not in self.told(msgspec.structs.replace(letter, hidden="redacted"))
+
     def test_of_what_the_broker_moved(self) -> None:
         text = self.told(view(job(), moved("delivery_limit")))
         assert "gave it up after 6 deliveries" in text

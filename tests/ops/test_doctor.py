@@ -58,6 +58,10 @@ class TestHost:
         assert found.verdict == "note"
         assert "metrics_port" in found.remedy
 
+    def test_a_host_that_is_not_this_one(self) -> None:
+        found = doctor_host.port(Config(metrics_host="192.0.2.1"))
+        assert (found.verdict, "metrics_host" in found.remedy) == ("trouble", True)
+
     def test_few_open_files(self) -> None:
         assert doctor_host.descriptors(Config(lanes="batch=100000000")).verdict == "trouble"
 
@@ -65,6 +69,25 @@ class TestHost:
     def test_clocks_apart(self, off_s: float) -> None:
         found = doctor_host.clock_beside(2e9, 2e9 + off_s)
         assert found.verdict == ("ok" if abs((2e9 + off_s) - 2e9) <= 5 else "trouble")
+
+
+class TestTransport:
+    @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9:1", "[::1]:5672", "localhost", ""])
+    def test_on_this_host(self, host: str) -> None:
+        assert doctor_broker.transport(f"amqp://me:word@{host}/").verdict == "ok"
+
+    @pytest.mark.parametrize("host", ["localhost.example", "127.example", "192.0.2.1", "[fd00::1]"])
+    def test_over_a_network(self, host: str) -> None:
+        assert doctor_broker.transport(f"amqp://me:word@{host}/").verdict == "note"
+
+    @pytest.mark.parametrize(
+        "said", ["", "?no_verify_ssl=0", "?no_verify_ssl=never", "?cafile=/no_verify_ssl"]
+    )
+    def test_a_certificate_that_is_checked(self, said: str) -> None:
+        assert doctor_broker.transport(f"amqps://me:word@192.0.2.1/{said}").verdict == "ok"
+
+    def test_any_certificate(self) -> None:
+        assert doctor_broker.transport("amqps://h/?no_verify_ssl=1").verdict == "trouble"
 
 
 class TestModel:
@@ -254,6 +277,50 @@ async def test_drift_and_rights_and_a_queue_that_nobody_takes_from(node: Private
     assert f"read from queue {NAMES.jobs_queue('interactive')}" in found["rights (worker)"]["said"]
     assert NAMES.jobs_queue("batch") not in found["rights (worker)"]["said"]
     assert "nobody takes them" in found["queues"]["said"]
+
+
+@pytest.mark.broker
+async def test_a_user_that_may_not_compare_is_told_so_and_an_api_that_is_not_there_hides_nothing(
+    node: PrivateBroker,
+) -> None:
+    await node.control("add_user", "small", "small")
+    await node.control("set_permissions", "small", "^$", ".*", ".*")
+    told = environment(node) | {"SLUICE_MANAGEMENT_URL": "http://127.0.0.1:1/"}
+    small = told | {"SLUICE_AMQP_URL": node.url.replace("guest:guest", "small:small")}
+    _, whole = await doctor(told)
+    assert whole["topology"]["verdict"] == "ok"
+    code, found = await doctor(small)
+    assert (code, found["topology"]["verdict"]) == (0, "unknown")
+    assert [
+        each for each in found.values() if each["verdict"] == "unknown" and not each["remedy"]
+    ] == []
+    connection = await connect(node.url, timeout_s=20, name="tests")
+    queue = NAMES.retry_queue("5s")
+    try:
+        channel = await open_channel(connection, timeout_s=20)
+        await channel.queue_delete(queue)
+        code, found = await doctor(small)
+        assert (code, queue in found["topology"]["said"]) == (1, True)
+        await channel.queue_declare(queue, durable=True)
+        code, found = await doctor(told)
+        assert (code, queue in found["topology"]["said"]) == (1, True)
+        await channel.queue_delete(queue)
+    finally:
+        await close(connection)
+        await apply_namespace(node.url, NAMES.namespace)
+
+
+@pytest.mark.broker
+async def test_a_login_that_is_refused_is_not_told_to_start_the_broker(node: PrivateBroker) -> None:
+    told = environment(node)
+    _, found = await doctor(
+        told | {"SLUICE_AMQP_URL": node.url.replace("guest:guest", "guest:hidden")}
+    )
+    assert "password" in found["broker"]["remedy"]
+    _, found = await doctor(told | {"SLUICE_AMQP_URL": f"{node.url}nowhere"})
+    assert "virtual host" in found["broker"]["remedy"]
+    _, found = await doctor(told | {"SLUICE_AMQP_URL": node.url.replace("amqp:", "amqps:")})
+    assert "docs/security.md" in found["broker"]["remedy"]
 
 
 @pytest.mark.parametrize("role", ROLES)

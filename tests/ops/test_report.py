@@ -324,6 +324,12 @@ class TestSources:
                 at = end
         assert_harmless(render(made.figures(), about()))
 
+    def test_names_without_end_do_not_fill_the_memory(self) -> None:
+        made = gathering()
+        long = "w" * 100_000
+        made.line({"text": "a", "worker": long, "reason": long, "job_id": long, "class": long})
+        assert len(msgspec.json.encode(made.figures())) < 10_000
+
 
 def about(**more: Any) -> About:
     given_: dict[str, Any] = {

@@ -21,6 +21,8 @@ from sluicegate.ops.cli import main
 from sluicegate.ops.dlq_export import whole
 from sluicegate.ops.dlq_letter import Properties, read_letter
 from sluicegate.producer.look import standing
+from sluicegate.producer.sealing import make_pair, sealing_key
+from sluicegate.producer.secrecy import Secrecy
 from sluicegate.schemas import (
     Completed,
     Failed,
@@ -129,6 +131,29 @@ class TestFiles:
         )
         assert (part["figures"]["results"], part["figures"]["letters"]) == (4, 4)
 
+    def test_texts_that_are_hidden(self, tmp_path: Path) -> None:
+        private, public = tmp_path / "k.key.pem", tmp_path / "k.pub.pem"
+        make_pair(private, public)
+        letters = [
+            Secrecy("encrypted", key=sealing_key(public)).letter(rejected("order-1")),
+            Secrecy("redacted").letter(rejected("order-2")),
+        ]
+        dead = tmp_path / "dead.jsonl"
+        lines = [
+            msgspec.json.encode(whole(read_letter(encode(each), Properties()))) for each in letters
+        ]
+        dead.write_bytes(b"\n".join(lines))
+        told = json.loads(sluice("--dead", dead, "--json").stdout)
+        # What was found is told; no place is marked in a text that is not there.
+        assert (told["figures"]["letters"], told["figures"]["hidden"]) == (2, 2)
+        assert told["figures"]["worst"] == told["figures"]["taken_back"] == []
+        assert told["figures"]["trips"]
+        assert "--key FILE" in told["remarks"][0]
+        told = json.loads(sluice("--dead", dead, "--key", private, "--json").stdout)
+        assert told["figures"]["hidden"] == 1
+        assert {each["job_id"] for each in told["figures"]["worst"]} == {"order-1"}
+        assert "Tell me of rivers." in {each["prompt"] for each in told["figures"]["worst"]}
+
     def test_what_cannot_be_used(self, tmp_path: Path) -> None:
         wrong = tmp_path / "wrong.jsonl"
         wrong.write_text("no\nlines\n")
@@ -137,6 +162,9 @@ class TestFiles:
             assert done.exit_code == 2
             assert f"{wrong} has no {what}: {wrong}:1:" in done.stderr
         assert sluice("--dead", tmp_path / "nowhere").exit_code == 2
+        # Said before anything is read, and by the folder's own name.
+        done = sluice("--dead", wrong, "--out", tmp_path / "nowhere" / "report.html")
+        assert (done.exit_code, f"no folder {tmp_path / 'nowhere'}" in done.stderr) == (2, True)
         done = sluice("--since", "last week")
         assert (done.exit_code, "3d" in done.stderr) == (2, True)
         assert sluice("--since", "1h", "--until", "2h").exit_code == 2
@@ -332,6 +360,39 @@ class TestPrometheus:
         assert page.exit_code == 0
         assert "Results a minute, from Prometheus" in page.stdout
         assert "<polyline" in page.stdout
+
+    @pytest.mark.parametrize(
+        ("value", "code"),
+        [
+            (b'[1,"+Inf"]', 0),
+            (b'[1e300,"1e300"]', 0),
+            (b'[-1e300,"NaN"]', 0),
+            (b"[" * 100_000 + b"]" * 100_000, 3),
+            (b'["\xff"]', 3),
+        ],
+    )
+    def test_numbers_that_nothing_can_be_drawn_of(self, value: bytes, code: int) -> None:
+        class Odd(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                self.send_response(200)
+                self.end_headers()
+                series = b'{"metric":{},"value":%b,"values":[%b]}' % (value, value)
+                self.wfile.write(b'{"status":"success","data":{"result":[%b]}}' % series)
+
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Odd)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            done = sluice("--no-queue", "--prometheus", f"http://127.0.0.1:{server.server_port}")
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+        assert done.exit_code == code, done.stderr
+        assert "unexpected" not in done.stderr
 
     def test_what_is_no_prometheus(self) -> None:
         class Other(http.server.BaseHTTPRequestHandler):

@@ -17,6 +17,8 @@ from sluicegate.ops.service_process import ServiceFailed, ServiceProcess
 from sluicegate.ops.settings import load
 from sluicegate.producer import BrokerUnreachable, GenerationJob, Producer
 from sluicegate.producer.connection import close, connect
+from sluicegate.producer.tls import is_checked
+from yarl import URL
 
 from ..certificates import Authority, Pair
 from ..conftest import apply_namespace
@@ -198,6 +200,8 @@ async def test_files_that_cant_be_used_are_named(secure: Secure) -> None:
     )
     said = await refused(secure.url(keyfile=str(other.key)))
     assert "no certificate in PEM and its own key" in said
+    # The key is in no file at all that was named.
+    assert "amqp_key_file (keyfile=)" in await refused(secure.url(keyfile=""))
     empty = secure.folder / "empty.pem"
     empty.write_text("")
     assert "holds no certificate in PEM" in await refused(secure.url(cafile=str(empty)))
@@ -232,6 +236,12 @@ async def test_nobody_who_asks_for_tls_gets_a_plain_connection(secure: Secure) -
     plain = secure.broker.url
     config = load(environ={"SLUICE_AMQP_CA_FILE": "/ca.pem", "SLUICE_AMQP_URL": plain})
     assert "is without: write amqps://" in await refused(config.amqp_url)
+
+
+@pytest.mark.parametrize("said", ["0", "", "false", "n", "never", "maybe"])
+def test_only_a_clear_yes_takes_the_check_away(said: str) -> None:
+    assert is_checked(URL("amqps://h/").update_query(no_verify_ssl=said))
+    assert not is_checked(URL("amqps://h/?no_verify_ssl=True"))
 
 
 def test_settings_go_where_every_connection_finds_them() -> None:

@@ -247,6 +247,7 @@ async def test_what_stands_in_the_way_is_said(broker_url: str, bare_namespace: s
     code, out, err = await run(environment(broker_url, bare_namespace), "--once")
     assert (code, out) == (3, "")
     assert "sluice topology apply" in err
+    assert f"exchange '{bare_namespace}.events'" in err
     nowhere = environment("amqp://127.0.0.1:9/", bare_namespace)
     code, _, err = await run(nowhere, "--once", "--connect-timeout-s", "2")
     assert code == 3
@@ -265,3 +266,12 @@ async def test_a_broker_that_goes_and_comes_back(
         await top.shows(r"(?s)\A(?!.*! the broker: ).*dead +0 ")
         top.type(b"q")
         assert await top.ended() == 0
+        # What is logged of it would push the picture out of its place.
+        assert b"subscribing again" not in top.out
+
+
+@pytest.mark.parametrize("said", ["nan", "-1", "inf"])
+async def test_how_long_to_listen_is_a_duration(said: str) -> None:
+    code, out, err = await run(environment("amqp://127.0.0.1:9/", "none"), "--listen", said)
+    assert (code, out) == (2, "")
+    assert "--listen" in err

@@ -359,6 +359,7 @@ class TestAnOddApi:
             (500, b"", "answered 500"),
             (200, b"<html>", "is no management API"),
             (200, b"[]", "is no management API"),
+            (200, b"[" * 100_000, "is no management API"),
             (200, b'{"cluster_name": "rabbit@other"}', "belongs to another broker"),
         ],
     )

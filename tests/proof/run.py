@@ -96,6 +96,9 @@ async def run(options: Options, say: Say) -> list[Part]:
     config = Config(
         model=model,
         max_model_len=_CONTEXT,
+        # In bfloat16 a text depends, on some CPUs, on what else is in the batch: then no two
+        # contenders are given the same one, and a good text of one is a bad one of another.
+        dtype="float32",
         lanes=f"interactive={options.concurrency}",
         enforce_eager=not options.compiled,
     )

@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import random
+import re
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -331,6 +332,22 @@ def test_a_key_with_a_password(tmp_path: Path) -> None:
         make_pair(private, tmp_path / "other.pem")
 
 
+def test_a_file_that_holds_no_key_of_ours(tmp_path: Path) -> None:
+    # A key of a curve that the library does not know: SM2.
+    other = tmp_path / "other.pub.pem"
+    other.write_text(
+        "-----BEGIN PUBLIC KEY-----\n"
+        "MFkwEwYHKoZIzj0CAQYIKoEcz1UBgi0DQgAEdMf5fc9xVPsQy0EEMNTM6VC98Vq+\n"
+        "RM0NmBe0LLVLDiWxhGRoxMR3TG/6tMrdZdrNjk1+L4UiNTL57NTPCoQJhA==\n"
+        "-----END PUBLIC KEY-----\n"
+    )
+    for path in (other, Path("~nobody-of-this-name/key.pem")):
+        with pytest.raises(BadKey, match=re.escape(str(path))):
+            sealing_key(path)
+    with pytest.raises(ConfigError, match="text_hash_key_file"):
+        secrecy_of(Config(keep_texts="redacted", text_hash_key_file=str(path)))
+
+
 def test_settings_that_keep_nothing_secret_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="needs operator_key_file"):
         secrecy_of(Config(keep_texts="encrypted"))
@@ -387,7 +404,7 @@ class TestLogs:
         handlers = root.handlers[:]
         try:
             logs.configure("human", "info", stream, hides=True)
-            logging.getLogger("vllm.engine").warning("dumping the input: %s", SECRET)
+            logging.getLogger("a.library").warning("dumping the input: %s", SECRET)
         finally:
             root.handlers[:] = handlers
-        assert "vllm.engine  [redacted: " in stream.getvalue()
+        assert "a.library  [redacted: " in stream.getvalue()

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Generator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -172,6 +173,17 @@ async def test_a_collector_that_is_gone_is_in_nobodys_way(broker_url: str, names
     worker.stop()
     async with asyncio.timeout(30):
         assert await running == 0
+
+
+async def test_a_span_of_any_time_takes_no_other_with_it(collector: Collector) -> None:
+    """An attempt may have begun whenever a publisher says, in a progress that it made up."""
+    spans = tracing.Tracing()
+    spans.start(Config(traces_endpoint=collector.url), "worker", "w")
+    now = datetime.now(UTC)
+    for began in (datetime.min.replace(tzinfo=UTC), now, datetime.max.replace(tzinfo=UTC)):
+        spans._span("generate", None, began, now, {})  # pyright: ignore[reportPrivateUsage]
+    await spans.close()
+    assert len(collector.spans) == 3
 
 
 def test_without_a_trace_there_is_none() -> None:
