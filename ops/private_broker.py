@@ -48,7 +48,7 @@ class PrivateBroker:
         *,
         config: str = "",
         plugins: Sequence[str] = (),
-        start_timeout_s: float = 90.0,
+        start_timeout_s: float = 180.0,
     ) -> None:
         self._config = config
         self._plugins = tuple(plugins)

@@ -43,7 +43,7 @@ async def test_a_cut_from_the_producer_to_the_metrics(
         "model": model,
         "max_model_len": 1024,
         "enforce_eager": True,
-        # In bfloat16 what comes from the prefix cache may differ in a last bit, and then in a token.
+        # In bfloat16 what comes from the prefix cache may differ in a last bit, then in a token.
         "dtype": "float32",
         "lanes": "interactive=4",
         # Its tags are ordinary text to this model, which finds itself in the block and stays there.
