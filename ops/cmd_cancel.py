@@ -128,7 +128,7 @@ async def _cancel(
 
 def _said(outcome: str | None, wait_s: float | None) -> str:
     if wait_s is None:
-        return "called off"
+        return "called off, if it is there: --wait tells what becomes of it"
     if outcome is None:
         return (
             f"called off; nothing was heard of it within {wait_s:g} s: it waits in a queue and is "

@@ -227,7 +227,9 @@ def export(
 
         asyncio.run(each_letter(config, visit))
     of_agents = f", {agents} of them agent jobs, which --raw has" if agents and not raw else ""
-    click.echo(f"{lines} lines, of {letters} dead letters{of_agents}", err=True)
+    no_texts = letters and not lines and not of_agents
+    hint = ": there is no refused text in them; --raw has them whole" if no_texts else ""
+    click.echo(f"{lines} lines, of {letters} dead letters{of_agents}{hint}", err=True)
     if hidden:
         console.warning(
             f"{hidden} of them have their texts redacted or encrypted; --key FILE opens those that "

@@ -212,7 +212,11 @@ def queues(depths: Sequence[management.Depth], names: Names) -> Finding:
             bad.append(f"{ready:,} wait in {each.name}, and nobody takes them")
     dead = next((each.messages_ready or 0 for each in depths if each.name == names.dead), 0)
     if bad:
-        return trouble("queues", "; ".join(bad), "start a service for it: worker, checker or agent")
+        return trouble(
+            "queues",
+            "; ".join(bad),
+            "start a worker, checker or agent service for it, or `sluice resume` a paused one",
+        )
     if dead:
         return note("queues", f"{dead:,} dead letters", "sluice dlq list")
     return ok("queues", f"{waits:,} messages wait, none without somebody to take them")

@@ -37,7 +37,9 @@ def _of_queues(queues: Sequence[QueueRow]) -> Iterator[Trouble]:
             continue
         if queue.role == "work" and queue.ready and not queue.consumers:
             yield Trouble(
-                "bad", f"queue {queue.name}: {queue.ready:,} waiting, and nobody takes them"
+                "bad",
+                f"queue {queue.name}: {queue.ready:,} waiting, nobody takes them; "
+                "paused? `sluice pause`",
             )
         if queue.limit and queue.ready >= NEARLY_FULL * queue.limit:
             full = queue.ready / queue.limit

@@ -68,7 +68,8 @@ async def test_calling_off_what_runs_and_what_waits(
         done = await shell(
             "cancel", "-", "--reason", "no\x1b[31m longer", stdin=f"{waits.job_id}\n"
         )
-        assert (done.exit_code, done.stdout) == (0, f"{waits.job_id}: called off\n")
+        assert done.exit_code == 0
+        assert done.stdout.startswith(f"{waits.job_id}: called off, if it is there")
         assert (await waits.result(timeout=WAIT_S)).outcome == Cancelled()
         done = await shell(
             "cancel", runs.job_id, waits.job_id, "--wait", "--timeout", "15", "--json"

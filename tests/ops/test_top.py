@@ -242,7 +242,7 @@ class TestTrouble:
                 now,
             )
         assert troubles(made.picture(30.0, AT)) == [
-            "queue jobs.interactive: 4 waiting, and nobody takes them",
+            "queue jobs.interactive: 4 waiting, nobody takes them; paused? `sluice pause`",
             "queue jobs.batch is 90% full: at 1,000,000 it refuses more",
             "queue checks is missing: `sluice topology apply` creates it",
             "dead letters grow by 12 a minute: `sluice dlq stats`",

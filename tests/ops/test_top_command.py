@@ -154,7 +154,7 @@ async def test_it_shows_what_happens(
             await producer.publish(GenerationJob(id="loop", prompt="no " * 900, max_attempts=1))
         )
         await top.shows(
-            r"^! queue jobs\.interactive: 6 waiting, and nobody takes them$",
+            r"^! queue jobs\.interactive: 6 waiting, nobody takes them; paused\? `sluice pause`$",
             r"^jobs\.interactive +6 +- +0 ",
             r"none heard of yet",
             r"^DEAD LETTERS 1$",
