@@ -2,14 +2,12 @@
 
 import asyncio
 import contextlib
-import math
 import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
 
 import click
 import msgspec
@@ -20,28 +18,14 @@ from ..schemas import Names, SluiceError, topology
 from ..worker.config import Config
 from . import console, management, top_depths, top_screen
 from .plain_text import escaped
-from .seconds import Seconds
+from .seconds import SECONDS, Seconds
 from .settings import BadSetting, ByTopic, option_flags
 from .top_listening import Listener
 from .top_model import Model
 from .top_picture import Picture, watched
 from .top_render import render
 
-_SECONDS = Seconds()
 _FOOT = "q quits"
-
-
-class _Listening(click.FloatRange):
-    """Seconds, none among them; `nan`, which no comparison refuses, is refused."""
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """The number of seconds, or click's own error about the flag."""
-        seconds = super().convert(value, param, ctx)
-        if math.isnan(seconds):
-            self.fail(f"{value} is no duration.", param, ctx)
-        return seconds
 
 
 @click.command(name="top", cls=ByTopic)
@@ -49,7 +33,7 @@ class _Listening(click.FloatRange):
 @click.option(
     "--every",
     "every_s",
-    type=_SECONDS,
+    type=SECONDS,
     metavar="SECONDS",
     default=2.0,
     show_default=True,
@@ -59,7 +43,7 @@ class _Listening(click.FloatRange):
 @click.option(
     "--listen",
     "listen_s",
-    type=_Listening(min=0, max=3600),
+    type=Seconds(none_too=True, most=3600),
     metavar="SECONDS",
     default=6.0,
     show_default=True,

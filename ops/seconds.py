@@ -7,10 +7,11 @@ import click
 
 
 class Seconds(click.FloatRange):
-    """More than 0 seconds. `inf` is no limit; `nan`, which no comparison refuses, is refused."""
+    """More than 0 seconds, or with `none_too` 0 as well, and at most `most`. `inf` is no limit;
+    `nan`, which no comparison refuses, is refused."""
 
-    def __init__(self) -> None:
-        super().__init__(min=0, min_open=True)
+    def __init__(self, *, none_too: bool = False, most: float | None = None) -> None:
+        super().__init__(min=0, min_open=not none_too, max=most)
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

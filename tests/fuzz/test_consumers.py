@@ -152,6 +152,12 @@ async def run_one(service: Service) -> tuple[asyncio.Task[Any], Service]:
     return task, service
 
 
+async def stop_one(task: asyncio.Task[Any], service: Service) -> None:
+    service.stop()
+    async with asyncio.timeout(WAIT_S):
+        assert await task == 0
+
+
 async def letters(channel: aiormq.abc.AbstractChannel, queue: str, count: int) -> list[DeadLetter]:
     """So many, but for results that found nobody: a body may name a reply key of its own."""
     found: list[DeadLetter] = []
@@ -243,9 +249,7 @@ async def test_a_service_buries_what_it_can_not_read_and_goes_on(
                 handle = await producer.publish(GenerationJob(prompt="still there?", lane="batch"))
                 assert (await handle.result(timeout=WAIT_S)).ok
     finally:
-        service.stop()
-        async with asyncio.timeout(WAIT_S):
-            assert await task == 0
+        await stop_one(task, service)
 
 
 @pytest.mark.parametrize("number", range(len(UNREADABLE)))
@@ -277,9 +281,7 @@ async def test_properties_that_the_library_can_not_read(
                 assert not result.lineage.faults
                 break
         finally:
-            service.stop()
-            async with asyncio.timeout(WAIT_S):
-                assert await task == 0
+            await stop_one(task, service)
 
 
 async def test_a_tool_server_drops_what_it_can_not_read_and_takes_arguments_as_data(
@@ -311,9 +313,7 @@ async def test_a_tool_server_drops_what_it_can_not_read_and_takes_arguments_as_d
         assert service.not_ready() is None
     finally:
         await remote.stop()
-        service.stop()
-        async with asyncio.timeout(WAIT_S):
-            assert await task == 0
+        await stop_one(task, service)
 
 
 async def test_sluice_top_hears_what_is_sound(

@@ -169,6 +169,17 @@ def candidate(text: str = GOOD, prompt: str = "Why is the sky blue?", **job: Any
     return Candidate(job=asked, result=result)
 
 
+async def call_off(desk: Desk, job_id: str) -> None:
+    await desk.publisher.publish(
+        desk.names.control,
+        "",
+        encode(CancelJob(job_id=job_id, at=datetime.now(UTC))),
+        kind="cancel_job",
+        correlation_id=None,
+        timeout_s=WAIT_S,
+    )
+
+
 async def offer(desk: Desk, *several: Candidate) -> None:
     for each in several:
         await desk.publisher.publish(
@@ -322,14 +333,7 @@ async def test_a_text_whose_job_is_called_off_is_dropped(
             await asyncio.sleep(0.01)
     await offer(desk, waits, observed)
     for each in (waits, looked_at, observed):
-        await desk.publisher.publish(
-            desk.names.control,
-            "",
-            encode(CancelJob(job_id=each.job.id, at=datetime.now(UTC))),
-            kind="cancel_job",
-            correlation_id=None,
-            timeout_s=WAIT_S,
-        )
+        await call_off(desk, each.job.id)
     letter = await desk.dead()
     assert (letter.job_id, letter.reason) == (waits.job.id, Reason.CANCELLED)
     assert held.gate is not None
@@ -349,14 +353,7 @@ async def test_what_is_published_after_it_was_called_off_is_another(
 ) -> None:
     await start_checker().ready()
     first = candidate(enqueued_at=datetime.now(UTC))
-    await desk.publisher.publish(
-        desk.names.control,
-        "",
-        encode(CancelJob(job_id=first.job.id, at=datetime.now(UTC))),
-        kind="cancel_job",
-        correlation_id=None,
-        timeout_s=WAIT_S,
-    )
+    await call_off(desk, first.job.id)
     await offer(desk, first)
     assert (await desk.result()).outcome == Cancelled()
     await offer(desk, candidate(id=first.job.id, enqueued_at=datetime.now(UTC)))

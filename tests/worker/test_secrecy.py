@@ -404,7 +404,7 @@ class TestLogs:
         handlers = root.handlers[:]
         try:
             logs.configure("human", "info", stream, hides=True)
-            logging.getLogger("a.library").warning("dumping the input: %s", SECRET)
+            logging.getLogger("third_party").warning("dumping the input: %s", SECRET)
         finally:
             root.handlers[:] = handlers
-        assert "a.library  [redacted: " in stream.getvalue()
+        assert "third_party  [redacted: " in stream.getvalue()
