@@ -35,8 +35,10 @@ class Row(Struct, frozen=True, kw_only=True):
     the word that the job demands. `wasted`: tokens generated that are in no valid answer.
     `looping`: delivered without a fault, and going round in circles by the model's own doing.
     `waste_each`: of these, for each struck job; `engine_each_s`: seconds in the engine, for each of
-    them. `calm_ratio`: as `rate_ratio`, over the batches in which nothing was touched, so that
-    repairs are not in it; they have `calm_jobs` jobs."""
+    them. `each_ratio`: the same job's latency to that with the plain worker, at the median of jobs:
+    medians of two lots of jobs differ by chance far more. `calm_ratio`: as `rate_ratio`, over the
+    batches in which nothing was touched, so that repairs are not in it; they have `calm_jobs`
+    jobs."""
 
     arm: str
     jobs: int
@@ -55,6 +57,7 @@ class Row(Struct, frozen=True, kw_only=True):
     p95_s: float
     p50_ratio: Estimate | None
     p95_ratio: Estimate | None
+    each_ratio: Estimate | None
     tokens_per_s: float
     rate_ratio: Estimate | None
     calm_ratio: Estimate | None
@@ -169,6 +172,7 @@ def _row(arm: str, turns: Sequence[Turn], plain: dict[int, Outcome]) -> Row:
         p95_s=quantile(latencies, 0.95),
         p50_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.5)),
         p95_ratio=_estimate(pairs, lambda some: _latency_ratio(some, 0.95)),
+        each_ratio=_estimate(pairs, _each_ratio),
         tokens_per_s=_rate(mine),
         rate_ratio=_estimate(pairs, _rate_ratio),
         calm_ratio=_estimate(calm, _rate_ratio),
@@ -206,6 +210,15 @@ def _latency_ratio(pairs: Sequence[Pair], at: float) -> float:
     mine = sorted(one.latency_s for turn, _ in pairs for one in turn.outcomes)
     theirs = sorted(one.latency_s for _, turn in pairs for one in turn.outcomes)
     return quantile(mine, at) / quantile(theirs, at)
+
+
+def _each_ratio(pairs: Sequence[Pair]) -> float:
+    ratios = [
+        mine.latency_s / theirs.latency_s
+        for turn, plain in pairs
+        for mine, theirs in zip(turn.outcomes, plain.outcomes, strict=True)
+    ]
+    return quantile(sorted(ratios), 0.5)
 
 
 def _rate(turns: Sequence[Turn]) -> float:

@@ -160,6 +160,7 @@ async def _turn(
     at_once: int,
 ) -> Turn:
     tap.clear()
+    await tap.forget_prefixes()
     waiting = iter(batch)
     found: dict[int, Outcome] = {}
 

@@ -1,5 +1,6 @@
 """The one engine that all contenders share, with a record of every request to it."""
 
+import asyncio
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator
@@ -21,6 +22,8 @@ from .oracle import Request
 
 # What vLLM's own documents use: patterns of 4 to 128 tokens, four times in a row.
 REPETITION: Final = RepetitionDetectionParams(max_pattern_size=128, min_pattern_size=4, min_count=4)
+
+_FORGET_S: Final = 20.0
 
 
 class Whole(Struct, frozen=True, kw_only=True):
@@ -52,6 +55,17 @@ class Tap:
         self._requests.clear()
         self._strikes.clear()
 
+    async def forget_prefixes(self) -> None:
+        """Empty the prefix cache: who comes second to a prompt is to read no more of it than who
+        came first. Raises TimeoutError where requests keep it in use."""
+        async with asyncio.timeout(_FORGET_S):
+            while not await self._llm().reset_prefix_cache():
+                await asyncio.sleep(0.1)
+
+    def _llm(self) -> AsyncLLM:
+        """The very engine that the sessions run on."""
+        return cast("AsyncLLM", vars(self.engine)["_engine"])
+
     def _decorate(self, segment: Segment) -> dict[str, Any]:
         return _extra(self._strike(job_of(segment), segment.carried)) or {}
 
@@ -82,11 +96,9 @@ class Tap:
             repetition_detection=REPETITION if repetition else None,
             extra_args=_extra(request.strike),
         )
-        # The very engine that the sessions run on.
-        llm = cast("AsyncLLM", vars(self.engine)["_engine"])
         name = f"{request.job}:{len(self._requests[request.job])}"
         found = Whole(text="", ids=(), finish="")
-        async for output in llm.generate(tokens_input(list(prompt)), params, name):
+        async for output in self._llm().generate(tokens_input(list(prompt)), params, name):
             part = output.outputs[0]
             finish = part.finish_reason or ""
             found = Whole(text=part.text, ids=tuple(part.token_ids), finish=finish)

@@ -101,6 +101,20 @@ def turns(arm: str, **struck: object) -> list[Turn]:
     ]
 
 
+def test_the_same_job_is_compared_with_itself() -> None:
+    """Every job takes a tenth longer: so says the ratio, however different the jobs are."""
+
+    def taking(arm: str, factor: float) -> Turn:
+        ones = [outcome(arm, n, latency_s=factor * (n + 1) ** 2) for n in range(10)]
+        return Turn(arm=arm, batch=0, wall_s=2.0, busy_s=1.5, outcomes=ones)
+
+    both = [taking(PLAIN, 1.0), taking(GATED, 1.1)]
+    ours = part("x", both, rate=0.0, seed=1, concurrency=8, planned=10).row(GATED)
+    assert ours is not None
+    assert ours.each_ratio is not None
+    assert ours.each_ratio.value == pytest.approx(1.1)
+
+
 def test_the_figures_are_counts_of_the_outcomes() -> None:
     whole = [
         *turns(PLAIN, bad=4),
@@ -115,6 +129,8 @@ def test_the_figures_are_counts_of_the_outcomes() -> None:
     assert (ours.invalid, ours.touched, ours.good, ours.wasted) == (0, 0, 18, 6)
     assert ours.p50_ratio is not None
     assert ours.p50_ratio.value == 1
+    assert ours.each_ratio is not None
+    assert ours.each_ratio.value == 1
     told = claim(found, [found])
     assert told is not None
     assert (told.missed, told.faults) == (0, 2)
