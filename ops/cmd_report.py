@@ -103,8 +103,10 @@ class When(click.ParamType[datetime]):
 )
 @click.option("--force", is_flag=True, help="Replace FILE.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON, no page.")
+@click.argument("bare", metavar="", nargs=-1)
 def command(  # noqa: PLR0913, PLR0917 - one for each flag
     config: Config,
+    bare: tuple[str, ...],
     dead: tuple[BinaryIO, ...],
     results: tuple[BinaryIO, ...],
     queue: bool | None,
@@ -144,6 +146,11 @@ def command(  # noqa: PLR0913, PLR0917 - one for each flag
     \b
     Exit status: 0 done; 2 a file can't be used; 3 no broker, no Prometheus.
     """
+    if bare:
+        raise click.UsageError(
+            f"say what {bare[0]} holds: --dead {bare[0]} for dead letters, --results {bare[0]} for "
+            "results"
+        )
     if since is not None and until is not None and since >= until:
         raise click.UsageError("--since must be before --until")
     if out is not None and out.is_file() and out.stat().st_size and not force:

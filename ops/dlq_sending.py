@@ -17,7 +17,8 @@ RUNG_HEADER: Final = "rung"
 
 class Sending(Struct, frozen=True, kw_only=True):
     """What is to be published. `safe`: a second copy is known as one by its reader, so it may be
-    confirmed first and the letter acknowledged then. `note`: what whoever sends it should know."""
+    confirmed first and the letter acknowledged then. `note`: what whoever sends it should know.
+    `reply_to`: whose the results will be that come of it."""
 
     exchange: str
     routing_key: str
@@ -27,6 +28,7 @@ class Sending(Struct, frozen=True, kw_only=True):
     headers: dict[str, str]
     safe: bool = False
     note: str = ""
+    reply_to: str = ""
 
     @property
     def where(self) -> str:
@@ -60,6 +62,7 @@ def through_retry(
         job_id=job.id,
         headers=headers,
         note=note,
+        reply_to=job.reply_to,
     )
 
 

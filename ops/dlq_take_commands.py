@@ -22,7 +22,8 @@ from .dlq_changes import Changes, parse_sets, said_sets
 from .dlq_filter import Duration, Filter, KeyValue, Wanted, utc_now
 from .dlq_letter import Head, Letter
 from .dlq_options import Progress, each_letter, filter_options
-from .dlq_sending import Sending
+from .dlq_readers import without_queue
+from .dlq_sending import Refusal, Sending
 from .plain_text import one_line
 from .settings import ByTopic, option_flags
 
@@ -37,20 +38,22 @@ _REFUSALS_SHOWN: Final = 20
 
 
 class Entry:
-    """A letter that is meant: where it would go or why not, what to know of that, and what is taken
-    with it: `keys` of letters, `copies` in all. Of one `group` one alone is sent, the best by
+    """A letter that is meant: what would be sent or why nothing can be, and what is taken with it:
+    `keys` of letters, `copies` in all. Of one `group` one alone is sent, the best by
     `Letter.rank`."""
 
-    __slots__ = ("copies", "group", "head", "keys", "note", "rank", "refusal", "where")
+    __slots__ = ("copies", "group", "head", "keys", "note", "rank", "refusal", "reply_to", "where")
 
     def __init__(
-        self, letter: Letter, where: str = "", refusal: str = "", group: str = "", note: str = ""
+        self, letter: Letter, becomes: Sending | Refusal | None = None, group: str = ""
     ) -> None:
+        sending = becomes if isinstance(becomes, Sending) else None
         self.head = letter.head
         self.rank = letter.rank
-        self.where = where
-        self.note = note
-        self.refusal = refusal
+        self.where = sending.where if sending else ""
+        self.note = sending.note if sending else ""
+        self.reply_to = sending.reply_to if sending else ""
+        self.refusal = becomes.why if isinstance(becomes, Refusal) else ""
         self.group = group or letter.head.key
         self.keys = {letter.head.key}
         self.copies = 1
@@ -140,11 +143,7 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     names = Names(config.namespace)
 
     def judged(letter: Letter) -> Entry:
-        sending = again(letter, names, changes, utc_now())
-        if isinstance(sending, Sending):
-            group = twin(letter, changes)
-            return Entry(letter, sending.where, group=group, note=sending.note)
-        return Entry(letter, refusal=sending.why, group=twin(letter, changes))
+        return Entry(letter, again(letter, names, changes, utc_now()), twin(letter, changes))
 
     entries = _grouped(_meant(config, ids, wanted, judged, take_all=take_all))
     possible = [each for each in entries if not each.refusal]
@@ -155,6 +154,7 @@ def requeue(  # noqa: PLR0913, PLR0917 - one for each flag
     _announce(f"{_count(possible)} to send back{f': {said}' if said else ''}{how}", possible)
     for note, count in Counter(each.note for each in possible if each.note).most_common():
         console.warning(f"of {count} {'agent job' if count == 1 else 'agent jobs'}: {note}")
+    _tell_without_reader(config, possible)
     _tell_refused(refused)
     if dry_run or not possible:
         click.get_current_context().exit(console.FAILED if refused else console.OK)
@@ -277,6 +277,20 @@ def _said(changes: Changes) -> str:
     if changes.deadline_in_s is not None:
         sets.append(f"a deadline in {changes.deadline_in_s:g} s")
     return f"; with {', '.join(sets)}" if sets else ""
+
+
+def _tell_without_reader(config: Config, entries: Sequence[Entry]) -> None:
+    """Whose results will find nobody, as those of a program that has ended."""
+    waited_for = Counter(each.reply_to for each in entries if each.reply_to)
+    gone = asyncio.run(without_queue(config, waited_for)) if waited_for else set[str]()
+    if jobs := sum(waited_for[key] for key in gone):
+        key = min(gone)
+        console.warning(
+            f"of {jobs} of them nobody is there for the result: the queue of reply key "
+            f"{one_line(key, 80)}{' (and others)' if len(gone) > 1 else ''} is gone. It would be "
+            f"a dead letter, unless `sluice results --reply {one_line(key, 80)}` makes the queue "
+            "before"
+        )
 
 
 def _tell_refused(refused: Sequence[tuple[Head, str]]) -> None:

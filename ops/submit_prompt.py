@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import sys
+from collections.abc import AsyncGenerator
 from typing import Final, TextIO
 
 import click
@@ -24,13 +25,14 @@ from ..producer import (
 from ..producer.confirms import ConfirmedPublisher
 from ..producer.connection import close, connect
 from ..producer.sending import Job, send_job, stamped
-from ..producer.tasks import see_through
+from ..producer.tasks import end, see_through
 from ..schemas.codec import encode
 from ..schemas.topology import Names
 from ..worker.config import Config
 from ..worker.secrecy import secrecy_of
 from .plain_text import escaped, plain
 from .submit_stream import StreamedText
+from .submit_waiting import tell_while_waiting
 
 CALL_OFF_S: Final = 2.0
 
@@ -74,11 +76,14 @@ async def publish_and_wait(
         events=job.stream,
     ) as producer:
         handle = await producer.publish(job)
+        streamed = StreamedText(printable) if job.stream else None
         try:
-            deadline = asyncio.get_running_loop().time() + timeout_s
-            streamed = await _stream(handle, deadline, as_json=as_json) if job.stream else None
-            left_s = max(0.0, deadline - asyncio.get_running_loop().time())
-            result = await handle.result(timeout=left_s)
+            async with _told_why(config, job, streamed):
+                deadline = asyncio.get_running_loop().time() + timeout_s
+                if streamed is not None:
+                    await _stream(handle, streamed, deadline, as_json=as_json)
+                left_s = max(0.0, deadline - asyncio.get_running_loop().time())
+                result = await handle.result(timeout=left_s)
         except ResultTimeout as error:
             await see_through(_call_off(handle))
             kept = f"on the queue of --reply {reply}" if reply else "in the dead letters"
@@ -88,16 +93,35 @@ async def publish_and_wait(
                 "long enough?"
             ) from error
         except BaseException:
-            await see_through(_call_off(handle))
+            called_off = await see_through(_call_off(handle))
+            became = "was called off" if called_off else "could not be called off, and goes on"
+            click.echo(f"Job {job.id} {became}.", err=True)
             raise
         if streamed is not None and not as_json:
-            _complete(streamed, result)
+            _complete(streamed.answer, result)
         return result
 
 
-async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
-    """Print deltas as they come; gives what was printed of the answer."""
-    shown = StreamedText(printable)
+@contextlib.asynccontextmanager
+async def _told_why(
+    config: Config, job: GenerationJob, streamed: StreamedText | None
+) -> AsyncGenerator[None]:
+    """Beside the body, whoever waits is told why, as long as nothing was printed."""
+
+    def tell(text: str) -> None:
+        if streamed is None or not streamed.begun:
+            click.echo(text, err=True)
+
+    queue = Names(config.namespace).jobs_queue(job.lane)
+    teller = asyncio.create_task(tell_while_waiting(config, queue, tell), name="submit waits")
+    try:
+        yield
+    finally:
+        await end(teller)
+
+
+async def _stream(handle: Handle, shown: StreamedText, deadline: float, *, as_json: bool) -> None:
+    """Print deltas as they come."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout_at(deadline):
             async for event in handle.events():
@@ -106,11 +130,10 @@ async def _stream(handle: Handle, deadline: float, *, as_json: bool) -> str:
                 elif isinstance(event.event, Delta):
                     shown.show(event.event)
             shown.end_reasoning()
-            return shown.answer
+            return
     shown.end_reasoning()
     if shown.answer and not as_json:
         click.echo()  # what follows is an error, on a line of its own
-    return shown.answer
 
 
 def _complete(streamed: str, result: GenerationResult) -> None:
@@ -122,11 +145,11 @@ def _complete(streamed: str, result: GenerationResult) -> None:
         click.echo(printable(result.text))
 
 
-async def _call_off(handle: Handle) -> None:
-    if not handle.done:
-        with contextlib.suppress(SluiceError, TimeoutError):
-            async with asyncio.timeout(CALL_OFF_S):
-                await handle.cancel()
+async def _call_off(handle: Handle) -> bool:
+    with contextlib.suppress(SluiceError, TimeoutError):
+        async with asyncio.timeout(CALL_OFF_S):
+            return await handle.cancel()
+    return False
 
 
 def why_not(outcome: Outcome) -> str | None:

@@ -30,6 +30,11 @@ class StreamedText:
         """What was printed of the answer, as far as it stands."""
         return self._seen["content"]
 
+    @property
+    def begun(self) -> bool:
+        """Whether anything was printed."""
+        return any(self._seen.values())
+
     def show(self, delta: Delta) -> None:
         """Print one more piece, in its place."""
         if delta.offset < len(self._seen[delta.channel]):

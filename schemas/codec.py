@@ -10,6 +10,7 @@ import msgspec
 from .agents import AgentContext, AgentJob, JournalEntry
 from .candidates import Candidate
 from .checks import lone_surrogate, walk
+from .choices import choices
 from .control import CancelJob, Pause, Resume
 from .dead_letters import DeadLetter
 from .errors import InvalidMessage
@@ -137,7 +138,7 @@ def decode(body: bytes, kind: type[M]) -> M:
     except RecursionError as error:
         raise InvalidMessage(Reason.TOO_DEEP, "$", "nested too deeply to be read") from error
     except msgspec.ValidationError as error:
-        raise _from_validation(error) from error
+        raise _from_validation(error, kind) from error
     except msgspec.DecodeError as error:
         raise diagnose(body, error) from error
 
@@ -213,7 +214,7 @@ def _check_head(head: _Head, kind: type[Message]) -> None:
         )
 
 
-def _from_validation(error: msgspec.ValidationError) -> InvalidMessage:
+def _from_validation(error: msgspec.ValidationError, kind: type[Message]) -> InvalidMessage:
     text = str(error)
     match = re.fullmatch(r"(?P<detail>.*?) - at (?P<where>`.*`)", text, re.DOTALL)
     detail, field = (match["detail"], match["where"]) if match else (text, "$")
@@ -225,6 +226,9 @@ def _from_validation(error: msgspec.ValidationError) -> InvalidMessage:
         return InvalidMessage(ours.reason, f"{field}.{ours.field}".rstrip("."), ours.detail)
     if missing := re.match(r"Object missing required field `([^`]+)`", detail):
         return InvalidMessage(Reason.MISSING_FIELD, f"{field}.{missing[1]}", "is required")
+    unlisted = re.match(r"Invalid enum value (.+)", detail, re.DOTALL)
+    if unlisted and (known := choices(kind, field)):
+        detail = f"{unlisted[1]} is none of {', '.join(known)}"
     wrong_type = re.match(r"Expected `[^`]+`, got", detail) is not None
     return InvalidMessage(Reason.WRONG_TYPE if wrong_type else Reason.INVALID_FIELD, field, detail)
 

@@ -14,6 +14,7 @@ from aio_pika.abc import AbstractRobustConnection
 from click.testing import CliRunner
 from sluicegate.ops.cli import main
 from sluicegate.ops.dlq_queue import looking
+from sluicegate.producer import Producer
 from sluicegate.producer.connection import close, connect
 from sluicegate.schemas import GenerationJob, Names, decode
 from sluicegate.worker.config import Config
@@ -38,6 +39,7 @@ class Dlq:
 
     def __init__(self, url: str, namespace: str) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SLUICE")}
+        self.url = url
         self.environment = {**kept, "SLUICE_AMQP_URL": url, "SLUICE_NAMESPACE": namespace}
 
     async def __call__(self, *arguments: str, answer: str = "") -> Ended:
@@ -178,6 +180,24 @@ class TestTakes:
         assert some.out.endswith("1 sent back\n")
         assert "routing key 'nobody'" in some.err
         assert await ready(connection, names.dead) == 2
+
+    async def test_whose_results_nobody_waits_for(
+        self, dlq: Dlq, connection: AbstractRobustConnection, namespace: str
+    ) -> None:
+        names = Names(namespace)
+        async with Producer(dlq.url, "orders", namespace=namespace):
+            pass  # its queue stays
+        gone = [job(f"gone-{number}", reply_to="private-0123") for number in (1, 2)]
+        await bury(connection, names, [*gone, job("kept", reply_to="orders")])
+
+        planned = await dlq("requeue", "--all", "--dry-run")
+        assert planned.out == "3 dead letters to send back: 3 to jobs.interactive\n"
+        assert planned.err == (
+            "Warning: of 2 of them nobody is there for the result: the queue of reply key "
+            "private-0123 is gone. It would be a dead letter, unless `sluice results --reply "
+            "private-0123` makes the queue before\n"
+        )
+        assert (await dlq("requeue", "kept", "--yes")).err == ""
 
     @pytest.mark.usefixtures("five")
     async def test_purge(

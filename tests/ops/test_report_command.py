@@ -161,6 +161,8 @@ class TestFiles:
             done = sluice(flag, wrong)
             assert done.exit_code == 2
             assert f"{wrong} has no {what}: {wrong}:1:" in done.stderr
+        done = sluice(wrong)
+        assert (done.exit_code, f"--dead {wrong}" in done.stderr) == (2, True)
         assert sluice("--dead", tmp_path / "nowhere").exit_code == 2
         # Said before anything is read, and by the folder's own name.
         done = sluice("--dead", wrong, "--out", tmp_path / "nowhere" / "report.html")

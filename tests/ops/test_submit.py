@@ -310,12 +310,32 @@ class TestPrompt:
 
     async def test_ctrl_c_is_exit_130(self, cli: Cli, worker: FakeWorker) -> None:
         worker.going.clear()
-        process = await cli.start("submit", "--prompt", "x", "--wait")
+        process = await cli.start("submit", "--prompt", "x", "--wait", "--id", "j")
         await asyncio.wait_for(worker.arrived.acquire(), 20)
         process.send_signal(signal.SIGINT)
         done = await ended(process)
         assert (done.code, done.out) == (130, "")
-        assert done.err.strip() == "Interrupted."
+        assert done.err.splitlines() == ["Job j was called off.", "Interrupted."]
+
+    async def test_who_waits_hears_that_no_worker_is_there(self, cli: Cli, namespace: str) -> None:
+        done = await cli.run("submit", "--prompt", "x", "--wait", "--timeout", "7")
+        assert done.code == 1
+        queue = f"{namespace}.jobs.interactive"
+        assert (
+            f"no result after 5 s: 1 job waits in {queue}, and no worker takes from it. "
+            "`sluice worker` starts one"
+        ) in done.err.splitlines()
+
+    async def test_who_waits_hears_that_workers_are_busy(
+        self, cli: Cli, worker: FakeWorker, namespace: str
+    ) -> None:
+        worker.going.clear()
+        done = await cli.run("submit", "--prompt", "x", "--stream", "--timeout", "7")
+        assert done.code == 1
+        queue = f"{namespace}.jobs.interactive"
+        assert (
+            f"no result after 5 s: 0 jobs wait in {queue}, and 1 worker takes from it"
+        ) in done.err.splitlines()
 
     @pytest.mark.parametrize(
         ("arguments", "said"),
